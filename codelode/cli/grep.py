@@ -107,9 +107,9 @@ def grep(
     """Print the lines of indexed files that PATTERN matches.
 
     PATTERN is a regular expression of RE2 (https://github.com/google/re2/wiki/Syntax), which takes
-    time in proportion to the text. Lines are printed as REPOSITORY:PATH:LINE:TEXT, with one --repo
-    as PATH:LINE:TEXT. What stops the search before its end is said on standard error. Exit status:
-    0 found, 1 nothing found, 2 error.
+    time in proportion to the text. Filters may stand before it, as in a search. Lines are printed
+    as REPOSITORY:PATH:LINE:TEXT, with one --repo as PATH:LINE:TEXT. What stops the search before
+    its end is said on standard error. Exit status: 0 found, 1 nothing found, 2 error.
 
     \b
     Examples:

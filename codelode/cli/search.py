@@ -112,7 +112,9 @@ def search(
     """Search all indexed code for words, an identifier, or a piece of code.
 
     Values of one filter are alternatives; different filters must all match, and what a --not
-    option matches is left out. Exit status: 0 found, 1 nothing found, 2 error.
+    option matches is left out. Filters may also stand in QUERY: repo:, lang:, path:, file:, ref:,
+    sym:, kind:, and with - before them those that leave out. Exit status: 0 found, 1 nothing found,
+    2 error.
 
     \b
     Examples:
@@ -120,6 +122,7 @@ def search(
       codelode search getUserById --language go --language rust
       codelode search "parse config" --path 'src/**/*.py' --kind function
       codelode search "parse config" --not-path 'tests/**' --not-language go
+      codelode search "parse config repo:acme/* -file:*_test.go"
       codelode search "how are sessions stored" --preset thorough --explain
       codelode search "how are sessions stored" --mode staged --similarity 0.3
       codelode search "session store" --set rank.reranker=judge --set analyze.rewrite=true

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from codelode.counts import counted
 from codelode.display import plain
+from codelode.query_language import words_of
 from codelode.stopwords import STOPWORDS
 from codelode.text.columns import cells, prefix
 from codelode.tokens import identifiers, may_have, terms, words
@@ -65,8 +66,11 @@ def excerpt(hit: Hit, query: str, *, context: int | None = None, look: Look = PL
 
 
 def wanted_terms(query: str) -> frozenset[str]:
-    """Return the terms of the query without words such as `how` and `the`, if others are left."""
-    found = frozenset(terms(query))
+    """Return the terms of the query without words such as `how` and `the`, if others are left.
+
+    Filters that are written in the query are no words of it.
+    """
+    found = frozenset(terms(words_of(query)))
     return found - STOPWORDS or found
 
 

@@ -30,7 +30,9 @@ class SearchRequest(_message.Message):
     OPTIONS_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     query: _builtins.str
-    """Words, an identifier, or a code snippet; 1 to 8,192 characters."""
+    """Words, an identifier, or a code snippet; 1 to 8,192 characters. Words such as `repo:acme/*`,
+    `lang:go`, `-path:tests/**` are filters (docs/ranking.md).
+    """
     top_k: _builtins.int
     """Number of hits, 1 to 200. Not set means 10."""
     explain: _builtins.bool
@@ -951,7 +953,8 @@ class GrepRequest(_message.Message):
     pattern: _builtins.str
     """A regular expression of RE2 (github.com/google/re2/wiki/Syntax), or with `literal` a text; 1 to
     1,000 characters. Three characters in a row that every match contains make it fast. Without
-    them, the filters must leave at most 2,000 files.
+    them, the filters must leave at most 2,000 files. Filters may stand before an expression, as in
+    `lang:go func \\w+`.
     """
     literal: _builtins.bool
     ignore_case: _builtins.bool

@@ -22,6 +22,7 @@ from codelode.file_text import file_text
 from codelode.grams import NOTHING
 from codelode.model import Chunk, FileKey, FileQuery, Filters, RepositoryName
 from codelode.permalinks import permalink
+from codelode.query_language import WrittenFilter, leading_filters
 from gateway.exact.matching import Text, lines, matching
 from gateway.exact.pattern import Pattern, Wanted, compiled
 from gateway.exact.scope import admitted
@@ -31,6 +32,7 @@ from gateway.service.capabilities import permitted
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.coverage import MAX_REPOSITORIES, Coverage
 from gateway.service.dependencies import Dependencies
+from gateway.service.query_filters import narrowed
 from gateway.service.requests import GrepRequest
 from gateway.service.results import GrepPart, GrepSummary, MatchingFile
 
@@ -58,6 +60,7 @@ class _Search:
     filters: Filters
     limit: int
     request: GrepRequest
+    written: tuple[WrittenFilter, ...] = ()  # the filters that the pattern began with
 
     @property
     def most_per_file(self) -> int:
@@ -99,9 +102,10 @@ async def grep(
 
 def _checked(request: GrepRequest, catalog: VisibleCatalog) -> _Search:
     """Return the request with its pattern compiled. Raises InvalidQuery."""
+    written, text = ((), request.pattern) if request.literal else leading_filters(request.pattern)
     pattern = compiled(
         Wanted(
-            request.pattern,
+            text,
             is_literal=request.literal,
             ignores_case=request.ignore_case,
             whole_words=request.whole_word,
@@ -112,7 +116,11 @@ def _checked(request: GrepRequest, catalog: VisibleCatalog) -> _Search:
         _in_bounds(name, getattr(request, name), MAX_AROUND)
     _in_bounds("limit_per_file", request.limit_per_file, MAX_LIMIT)
     limit = queries.bounded("limit", request.limit, default=DEFAULT_LIMIT, most=MAX_LIMIT)
-    return _Search(pattern, queries.filters(request.filters, catalog), limit, request)
+    filters = queries.filters(request.filters, catalog)
+    if written:
+        filters = narrowed(filters, written, catalog)
+        involve(filters.repositories)
+    return _Search(pattern, filters, limit, request, written)
 
 
 def _in_bounds(name: str, value: int, most: int) -> None:
@@ -220,6 +228,9 @@ def _summary(
 def _notices(
     search: _Search, done: _Progress, files: int, covered: Iterable[Coverage]
 ) -> Iterator[str]:
+    if search.written:
+        read = " ".join(one.text for one in search.written)
+        yield f"{read[:200]!r} was read as filters; ask for a literal to find it as text"
     if done.stopped_at:
         repository, path = done.stopped_at
         yield (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 
@@ -13,6 +13,7 @@ from codelode.access import Principal
 from codelode.errors import InvalidQuery
 from codelode.model import Filters, RepositoryName
 from codelode.permalinks import permalink
+from codelode.query_language import WrittenFilter, without, written_filters
 from gateway import pipeline
 from gateway.options import Options
 from gateway.service import paging, queries
@@ -24,6 +25,7 @@ from gateway.service.coverage import MAX_REPOSITORIES, Coverage
 from gateway.service.dependencies import Dependencies, reads_index, start_in_thread
 from gateway.service.facets import facets
 from gateway.service.hints import filter_hints
+from gateway.service.query_filters import narrowed
 from gateway.service.requests import SearchRequest, SimilarRequest
 from gateway.service.results import (
     ContextAnswer,
@@ -169,8 +171,29 @@ async def _query(
     """Return the checked query; names in filters are looked up in the ledger, in a thread."""
     involve(query=request.query)
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+    if written := written_filters(request.query):
+        read = partial(_with_written, request, written, catalog, for_context=for_context)
+        query = await asyncio.to_thread(read)
+        involve(query.filters.repositories)
+        return query
     check = partial(queries.search_query, request, catalog, for_context=for_context)
     return check() if request.filters.is_empty else await asyncio.to_thread(check)
+
+
+def _with_written(
+    request: SearchRequest,
+    written: Sequence[WrittenFilter],
+    catalog: VisibleCatalog,
+    *,
+    for_context: bool,
+) -> SearchQuery:
+    """Return the checked query with the filters that are written in it."""
+    words = without(request.query, written)
+    if not words:
+        raise InvalidQuery("query", "has only filters; say in words or code what to look for")
+    asked = replace(request, query=words)
+    query = queries.search_query(asked, catalog, for_context=for_context)
+    return replace(query, filters=narrowed(query.filters, written, catalog))
 
 
 def _paged(answer: SearchAnswer, state: SearchState) -> SearchAnswer:

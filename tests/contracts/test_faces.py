@@ -613,6 +613,15 @@ QUESTIONS = {
             top_k=5,
         ),
     ),
+    "filters in the query": (
+        "search",
+        SearchRequest("retry repo:acme/* -lang:py file:*.js sym:re* kind:function", top_k=5),
+    ),
+    "filters in the query of a context": ("context", SearchRequest("retry lang:js", top_k=20)),
+    "filters before a pattern": (
+        "grep",
+        GrepRequest(r"repo:acme/* -path:docs/** re\w+y\(", limit=100),
+    ),
     "options": (
         "search",
         SearchRequest(
@@ -782,6 +791,10 @@ WRONG = {
     "a kind": ("search", SearchRequest("x", GivenFilters(kinds=("klass",)), 5)),
     "a path": ("search", SearchRequest("x", GivenFilters(paths=("/src",)), 5)),
     "a ref": ("search", SearchRequest("x", GivenFilters(ref="mian"), 5)),
+    "a filter in the query": ("search", SearchRequest("retry lang:pythn", top_k=5)),
+    "a repository in the query": ("search", SearchRequest("retry repo:acme/htp", top_k=5)),
+    "only filters in the query": ("search", SearchRequest("lang:js", top_k=5)),
+    "a filter before a pattern": ("grep", GrepRequest("lang:pythn a", limit=5)),
     "an option": (
         "search",
         SearchRequest("x", top_k=5, options=GivenOptions("", {"retrieve.window": 5_000})),

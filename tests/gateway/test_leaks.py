@@ -501,7 +501,9 @@ class Asking:
 
     def text(self):
         one = self.repo()
-        return self.dice.choice([*WORDS, *WORDS, one.word, f"{one.word}Base", f"{one.word}_laod"])
+        written = f"load repo:{one.name}", f"draw repo:{one.name[:-4]}*"
+        named = one.word, f"{one.word}Base", f"{one.word}_laod"
+        return self.dice.choice([*WORDS, *WORDS, *named, *written])
 
     def subject(self):
         one = self.repo()

@@ -81,7 +81,9 @@ class Options(Body):
 
 
 class SearchBody(Body):
-    query: Text = Field(description="A question in words, a name, or a snippet of code.")
+    query: Text = Field(
+        description="A question, a name, or code; may have filters, such as `lang:go`."
+    )
     filters: Filters = Filters()
     top_k: Whole | None = Field(default=None, description="Number of hits, at most 200.")
     explain: bool = Field(default=False, description="Whether hits tell the parts of their scores.")

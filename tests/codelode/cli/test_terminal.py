@@ -167,6 +167,7 @@ def test_compact_and_context_exclude_each_other(served, gateway):
         ("how is the config parsed", {"config", "parsed"}),
         ("how is it", {"how", "is", "it"}),
         ("getUser", {"get", "user", "getuser"}),
+        ("parsed lang:go -path:src/**", {"parsed"}),
     ],
 )
 def test_words_that_say_nothing_are_wanted_only_where_there_are_no_others(query, wanted):
