@@ -7,6 +7,7 @@ names and never content: Flower shows them, and Redis keeps them.
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -38,8 +39,24 @@ READ_PERMISSIONS_TASK = "workers.read_permissions"  # of one code host
 SOURCES_TASK = "workers.sources"  # find the connections whose repositories are to be listed
 READ_SOURCE_TASK = "workers.read_source"  # list the repositories of one connection
 
-#: Priority of the messages that workers take last; 0 is the priority of all others.
-LATE = 9
+
+class Priority(IntEnum):
+    """The order in which workers take the messages of a queue: the lowest number first."""
+
+    FIRST = 0
+    LATE = 3  # of runs that had more than their share of the workers, and pulls nobody waits for
+    BULK = 6  # files of runs of many files
+    LATE_BULK = 9
+
+    @classmethod
+    def of(cls, *, is_bulk: bool, is_late: bool) -> Priority:
+        """Return the priority of the files of a run."""
+        return cls(cls.BULK * is_bulk + cls.LATE * is_late)
+
+    @property
+    def is_late(self) -> bool:
+        return self in (Priority.LATE, Priority.LATE_BULK)
+
 
 #: The lock under which a worker returns abandoned messages to their queues ends by itself after
 #: this, seconds. A worker that dies with it stops all redelivery until then; kombu's default is

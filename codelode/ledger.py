@@ -37,6 +37,9 @@ HELD, NOT_IN_FLIGHT, AHEAD = 0, -1, -2
 #: take less, so runs of the same kind seldom wait for each other.
 AHEAD_MS = 1_000
 
+#: A run of more files is bulk: runs of fewer files, such as that of a push, go before it.
+BULK_FILES = 256
+
 #: Most time that a run can save up while it has no work at a stage, milliseconds.
 SAVED_MS = 10_000
 
@@ -263,7 +266,9 @@ class Feeder(Protocol):
         stage; files that are claimed together are worked on together, so each adds its share.
         `yields`: nothing is claimed, and the results are AHEAD, if the run has spent AHEAD_MS more
         at the stage than another run that has files there. A run that is new there starts from the
-        spent time of the run that was the last one to begin files there.
+        spent time of the run that was the last one to begin files there. Runs of more than
+        BULK_FILES files share the stage among themselves, and are AHEAD while another run has files
+        there; that one never waits for them.
         """
 
     def pass_on(self, run: RunId, paths: Sequence[str], *, stage: str) -> None:

@@ -16,6 +16,7 @@ from codelode.estimates import Estimate, LanguageEstimate, SkippedFiles
 from codelode.ledger import (
     AHEAD,
     AHEAD_MS,
+    BULK_FILES,
     HELD,
     NOT_IN_FLIGHT,
     Advance,
@@ -791,6 +792,36 @@ def test_only_runs_with_files_at_the_stage_are_waited_for(make):
     assert ledger.begin(slow, path, **turn) == (1,)
     ledger.pass_on(slow, path, stage="store")
     assert ledger.begin(slow, path, worker="a", stage="store", yields=True) == (1,)
+
+
+def test_a_run_of_many_files_waits_while_another_one_has_files_at_the_stage(make):
+    ledger = make(worker_ttl_s=60, window=BULK_FILES + 1)
+    bulk, other, small = (
+        ledger.create(RepositoryName(name), DEFAULT_REF).id for name in ("bulk", "other", "small")
+    )
+    many, path = tuple(map(item, range(BULK_FILES + 1))), [item(1).path]
+    for run, items in ((bulk, many), (other, many), (small, many[:BULK_FILES])):
+        ledger.plan(run, manifest(*items), ref=MAIN, fingerprint=PRINT)
+    turn = {"worker": "a", "stage": "embed", "yields": True}
+    for run in (bulk, other):
+        ledger.pass_on(run, path, stage="embed")
+        assert ledger.begin(run, path, **turn) == (1,)
+        ledger.pass_on(run, path, stage="embed")
+
+    ledger.pass_on(small, path, stage="embed")
+    assert ledger.begin(bulk, path, **turn) == (AHEAD,)
+    began = time.monotonic()
+    assert ledger.begin(small, path, **turn) == (1,)
+    assert ledger.begin(other, path, **turn) == (AHEAD,)  # while that one is worked on, too
+    wait_until(lambda: time.monotonic() - began > 1.5 * AHEAD_MS / 1000, "time has passed")
+    ledger.pass_on(small, path, stage="embed")
+    assert ledger.begin(small, path, **turn) == (1,)  # however much it has spent
+    assert ledger.begin(bulk, path, **{**turn, "yields": False}) == (1,)
+    ledger.pass_on(bulk, path, stage="embed")
+
+    ledger.pass_on(small, path, stage="store")
+    assert ledger.begin(bulk, path, **turn) == (1,)
+    assert ledger.begin(other, path, **turn) == (1,)
 
 
 def test_files_that_are_claimed_together_share_the_time(make):

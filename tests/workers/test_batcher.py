@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from codelode.jobs import Priority
+from tests.waiting import wait_until
 from workers.delivery.batcher import Batcher, made_once
 
 
@@ -18,7 +20,7 @@ def batcher_of(
     max_items: int,
     max_wait_s: float,
     lull_s: float = 60,
-    admit: Callable[..., Sequence[bool | Exception]] = lambda items, is_late: [True] * len(items),
+    admit: Callable[..., Sequence[bool | Exception]] = lambda items, priority: [True] * len(items),
     expects_more: Callable[[Sequence[int]], bool] = lambda items: False,
     at_once: int = 1,
     **more: Any,
@@ -86,8 +88,8 @@ def test_late_items_are_taken_last_and_each_call_is_of_one_group() -> None:
     judged: list[tuple[list[int], bool]] = []
     begun, ends = threading.Event(), threading.Event()
 
-    def admit(items: Sequence[int], *, is_late: bool) -> Sequence[bool | Exception]:
-        judged.append((list(items), is_late))
+    def admit(items: Sequence[int], *, priority: Priority) -> Sequence[bool | Exception]:
+        judged.append((list(items), priority.is_late))
         return [True] * len(items)
 
     def work(items: Sequence[int]) -> None:
@@ -99,13 +101,39 @@ def test_late_items_are_taken_last_and_each_call_is_of_one_group() -> None:
         work, admit=admit, max_items=6, max_wait_s=5, group=lambda item: item % 2, lull_s=0.001
     )
     first = held(batcher, begun)
-    late = [batcher.submit(item, is_late=True) for item in (1, 2, 3)]
+    late = [batcher.submit(item, priority=Priority.LATE) for item in (1, 2, 3)]
     others = [batcher.submit(item) for item in (4, 5, 6)]
     ends.set()
     for future in (first, *late, *others):
         future.result(timeout=10)
     assert calls == [[0], [4, 6], [5], [1, 3], [2]]
     assert judged == [([0], False), ([4, 6], False), ([5], False), ([1, 3], True), ([2], True)]
+
+
+def test_an_item_that_goes_first_waits_for_no_lull_of_those_behind_it() -> None:
+    calls: list[list[int]] = []
+    first: list[Future[None]] = []
+
+    def expects_more(items: Sequence[int]) -> bool:
+        if not first:
+            first.append(batcher.submit(3))
+        return 3 not in items
+
+    batcher = batcher_of(
+        lambda items: calls.append(list(items)),
+        max_items=3,
+        max_wait_s=600,
+        lull_s=0.01,
+        expects_more=expects_more,
+    )
+    bulk = [batcher.submit(item, priority=Priority.BULK) for item in (1, 2)]
+    wait_until(lambda: bool(first) and first[0].done(), "the item")
+    assert calls == [[3]]
+    assert not any(future.done() for future in bulk)
+    bulk.append(batcher.submit(4, priority=Priority.BULK))
+    for future in bulk:
+        future.result(timeout=10)
+    assert calls == [[3], [1, 2, 4]]
 
 
 def test_while_one_batch_is_worked_on_the_next_begins() -> None:
@@ -183,7 +211,7 @@ def test_only_admitted_items_are_worked_on_and_each_is_judged_once() -> None:
     judged: list[int] = []
     verdicts: dict[int, bool | Exception] = {1: True, 2: False, 3: ValueError("gone"), 4: True}
 
-    def admit(items: Sequence[int], *, is_late: bool) -> Sequence[bool | Exception]:
+    def admit(items: Sequence[int], *, priority: Priority) -> Sequence[bool | Exception]:
         judged.extend(items)
         return [verdicts[item] for item in items]
 
@@ -206,7 +234,7 @@ def test_only_admitted_items_are_worked_on_and_each_is_judged_once() -> None:
 
 
 def test_when_nothing_can_be_judged_all_items_fail() -> None:
-    def admit(items: Sequence[int], *, is_late: bool) -> Sequence[bool | Exception]:
+    def admit(items: Sequence[int], *, priority: Priority) -> Sequence[bool | Exception]:
         raise ConnectionError("away")
 
     batcher = batcher_of(lambda items: None, admit=admit, max_items=8, max_wait_s=0.01)

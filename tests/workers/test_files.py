@@ -7,7 +7,7 @@ import hashlib
 import sys
 import threading
 import types
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 
 import pytest
 
@@ -19,7 +19,8 @@ from codelode.backends.memory.stage_outputs import MemoryStageOutputs
 from codelode.backends.memory.symbols import MemorySymbols
 from codelode.cli.children import worker_children
 from codelode.errors import CodelodeError, NotFound, Unavailable
-from codelode.ledger import FileManifest, WorkItem
+from codelode.jobs import Priority
+from codelode.ledger import BULK_FILES, FileManifest, WorkItem
 from codelode.model import (
     BlobId,
     FileState,
@@ -71,12 +72,15 @@ class Queues:
         self.waiting = deque()
         self.late = deque()
         self.sent = Counter()
+        self.priorities = defaultdict(set)
 
-    def push(self, stage, files, *, is_late=False):
-        (self.late if is_late else self.waiting).extend((stage, job) for job in files)
+    def push(self, stage, files, *, priority):
+        line = self.late if priority.is_late else self.waiting
+        line.extend((stage, job) for job in files)
+        self.priorities[stage].add(priority)
         self.sent[stage] += len(files)
 
-    def has_waiting(self, stage):
+    def has_waiting(self, stage, *, before):
         return any(stage == one for one, _ in self.waiting)
 
     def pull(self, run, *, in_s=0.0, retries=0):
@@ -137,14 +141,14 @@ class World:
     def take_late(self):
         """Work on the next late message, which may have been taken before others came."""
         stage, job = self.queues.late.popleft()
-        self.handle(stage, job, is_late=True)
+        self.handle(stage, job, priority=Priority.LATE)
 
     def handle(self, stage, job, **more):
         row = self.stages[stage]
         try:
             self.delivery.handle(job, lambda job: self.delivery.work_alone(row, job, **more))
         except Unavailable:
-            self.queues.push(stage, [job])
+            self.queues.push(stage, [job], priority=Priority.FIRST)
         except CodelodeError as exc:
             self.delivery.fail(job, str(exc), stage=row)
 
@@ -416,7 +420,7 @@ def test_a_stage_may_send_a_file_to_itself(make, written):
     run = world.start({"a.py": "def a(): pass\n"})
     world.take("parse")
 
-    def push(stage, files, plain=world.queues.push, **_):
+    def push(stage, files, *, plain=world.queues.push, **more):
         """Deliver at once, while the sender has not returned yet."""
         if stage == "look" and len(answers) == 1:
             other = threading.Thread(target=world.handle, args=(stage, *files))
@@ -424,7 +428,7 @@ def test_a_stage_may_send_a_file_to_itself(make, written):
             other.join(LONG_S)
             taken.set()
         else:
-            plain(stage, files)
+            plain(stage, files, **more)
 
     world.queues.push = push
     world.drain()
@@ -481,3 +485,18 @@ def test_an_index_that_is_replaced_is_closed_when_the_last_write_is_through(worl
     writer.join(LONG_S)
     assert done
     wait_until(lambda: index.store._connection is None, "the index to be closed", seconds=LONG_S)
+
+
+def test_files_of_a_run_of_many_files_are_sent_behind_those_of_others(world):
+    other = RepositoryName("acme/other")
+    world.ledger.register(Repository(other, "https://example.org/other", MAIN))
+    many = {f"{number}.py": f"x = {number}\n" for number in range(BULK_FILES + 1)}
+    world.start(many)
+    world.take()
+    assert world.queues.priorities == {"parse": {Priority.BULK}, "embed": {Priority.BULK}}
+
+    world.queues.priorities.clear()
+    world.start({"a.py": "a = 1\n"}, other)
+    assert world.queues.priorities == {"parse": {Priority.FIRST}}
+    world.take("parse")  # is of the large run, and waits now
+    assert world.queues.priorities == {"parse": {Priority.FIRST, Priority.LATE_BULK}}

@@ -13,6 +13,7 @@ from redis import Redis
 
 from codelode import jobs
 from codelode.errors import Unavailable
+from codelode.jobs import Priority
 from codelode.model import BlobId, RefName, RepositoryName, Run, RunId, RunState
 from codelode.settings import load
 from workers.delivery.files import Job
@@ -55,6 +56,21 @@ def test_files_wait_in_the_queue_of_their_stage_in_order(app: Celery, redis: Red
     ]
     assert {one["headers"]["task"] for one in sent} == {"workers.parse"}
     assert len({one["headers"]["id"] for one in sent}) == len(FILES)
+
+
+def test_what_waits_before_a_priority_is_seen(app: Celery, redis: Redis) -> None:
+    outbox = CeleryOutbox(app)
+    found = []
+    for priority in (Priority.LATE_BULK, Priority.BULK, Priority.LATE, Priority.FIRST):
+        outbox.push("parse", FILES[:1], priority=priority)
+        found.append([outbox.has_waiting("parse", before=one) for one in Priority])
+    assert found == [
+        [False, False, False, False],
+        [False, False, False, True],
+        [False, False, True, True],
+        [False, True, True, True],
+    ]
+    assert not outbox.has_waiting("embed", before=Priority.LATE_BULK)
 
 
 def test_flower_shows_each_ref_as_one_printable_line(app: Celery, redis: Redis) -> None:

@@ -82,12 +82,12 @@ def test_a_message_brings_those_behind_it_as_far_as_the_worker_may_hold_them(
 def test_late_messages_are_taken_together_and_after_all_others(
     worker: Worker, redis: Redis
 ) -> None:
-    worker.send("parse", 3, first=10, priority=jobs.LATE)
+    worker.send("parse", 3, first=10, priority=jobs.Priority.LATE)
     worker.send("parse", 2)
     worker.connection.drain_events(timeout=5)
     assert worker.numbers() == [0, 1, 10, 11, 12]
     assert unacknowledged(redis) == (5, 5)
-    worker.send("parse", 3, priority=jobs.LATE)
+    worker.send("parse", 3, priority=jobs.Priority.LATE)
     assert jobs.depth(worker.connection, "parse") == 3
     assert redis.llen(f"{PREFIX}parse") == 0
 

@@ -8,6 +8,7 @@ and the others are still processed in large calls.
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import queue
 import threading
@@ -19,6 +20,8 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Generic, Protocol, TypeVar
 
+from codelode.jobs import Priority
+
 T = TypeVar("T")
 Judged = TypeVar("Judged", contravariant=True)
 
@@ -27,15 +30,15 @@ class Admit(Protocol[Judged]):
     """Judges items before they are worked on."""
 
     def __call__(
-        self, items: Sequence[Judged], /, *, is_late: bool
+        self, items: Sequence[Judged], /, *, priority: Priority
     ) -> Sequence[bool | Exception]: ...
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Waiting(Generic[T]):
-    """An item that waits; late ones are behind the others."""
+    """An item that waits, behind those of lower numbers."""
 
-    is_late: bool
+    priority: Priority
     number: int
     item: T = field(compare=False)
     future: Future[None] = field(default_factory=Future, compare=False)
@@ -45,18 +48,44 @@ def _items(batch: Sequence[_Waiting[T]]) -> list[T]:
     return [one.item for one in batch]
 
 
+class _Line(Generic[T]):
+    """Items that wait, in their order."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._heap: list[_Waiting[T]] = []
+
+    def put(self, *items: _Waiting[T]) -> None:
+        with self._changed:
+            for one in items:
+                heapq.heappush(self._heap, one)
+            self._changed.notify()
+
+    def get(self, *, up_to: Priority | None = None, timeout: float | None = None) -> _Waiting[T]:
+        """Return the first item, once it is not behind a priority. Raises queue.Empty."""
+
+        def is_there() -> bool:
+            return bool(self._heap) and (up_to is None or self._heap[0].priority <= up_to)
+
+        with self._changed:
+            if not self._changed.wait_for(is_there, timeout):
+                raise queue.Empty
+            return heapq.heappop(self._heap)
+
+
 class Batcher(Generic[T]):
     """Calls `work` with items of one group.
 
     A batch is complete with `max_items` items or a total of `max_size`, when no item arrived for
     `lull_s`, or `max_wait_s` after its first item. So a lone item is processed soon, and a stream
-    in large calls. After a lull, `expects_more` may return true to keep the batch open. Late items
-    are taken only when there are no others. A batch holds items of all groups, so that many small
-    groups do not each wait for a lull; `work` is called for each group in it.
+    in large calls. After a lull, `expects_more` may return true to keep the batch open. A batch
+    holds items of one priority: when an item comes that goes before them, they wait again, so that
+    it waits for no lull of theirs. It holds items of all groups, so that many small groups do not
+    each wait for a lull; `work` is called for each group in it.
 
-    Right before `work`, `admit` checks the items of the call and is told whether they are late:
-    true admits an item, false drops it, and an error fails it. Both functions run in `at_once`
-    threads; while one works, another collects the next batch.
+    Right before `work`, `admit` checks the items of the call and is told their priority: true
+    admits an item, false drops it, and an error fails it. Both functions run in `at_once` threads;
+    while one works, another collects the next batch.
     """
 
     def __init__(
@@ -82,16 +111,16 @@ class Batcher(Generic[T]):
         self._group = group
         self._size = size
         self._max_size = max_size
-        self._queue: queue.PriorityQueue[_Waiting[T]] = queue.PriorityQueue()
+        self._line = _Line[T]()
         self._number = itertools.count()
         self._gathering = threading.Lock()
         for _ in range(at_once):
             threading.Thread(target=self._loop, name="batcher", daemon=True).start()
 
-    def submit(self, item: T, *, is_late: bool = False) -> Future[None]:
+    def submit(self, item: T, *, priority: Priority = Priority.FIRST) -> Future[None]:
         """Return a future that resolves when the item's batch is done, or raises its error."""
-        waiting = _Waiting(is_late, next(self._number), item)
-        self._queue.put(waiting)
+        waiting = _Waiting(priority, next(self._number), item)
+        self._line.put(waiting)
         return waiting.future
 
     def _loop(self) -> None:
@@ -105,19 +134,24 @@ class Batcher(Generic[T]):
         """Divide a batch into the items of each call."""
         parts: dict[Hashable, list[_Waiting[T]]] = defaultdict(list)
         for one in batch:
-            parts[one.is_late, self._group(one.item)].append(one)
+            parts[self._group(one.item)].append(one)
         return parts.values()
 
     def _collect(self) -> list[_Waiting[T]]:
-        batch = [self._queue.get()]
+        batch = [self._line.get()]
         deadline = time.monotonic() + self._max_wait_s
         while len(batch) < self._max_items and self._total(batch) < self._max_size:
-            left_s = max(0.0, deadline - time.monotonic())
+            left_s, own = max(0.0, deadline - time.monotonic()), batch[0].priority
             try:
-                batch.append(self._queue.get(timeout=min(self._lull_s, left_s)))
+                found = self._line.get(up_to=own, timeout=min(self._lull_s, left_s))
             except queue.Empty:
                 if not left_s or not self._expects_more(_items(batch)):
                     break
+                continue
+            if found.priority < own:
+                self._line.put(*batch)
+                batch, deadline = [], time.monotonic() + self._max_wait_s
+            batch.append(found)
         return batch
 
     def _total(self, batch: list[_Waiting[T]]) -> int:
@@ -125,7 +159,7 @@ class Batcher(Generic[T]):
 
     def _admitted(self, batch: list[_Waiting[T]]) -> list[_Waiting[T]]:
         try:
-            verdicts = self._admit(_items(batch), is_late=batch[0].is_late)
+            verdicts = self._admit(_items(batch), priority=batch[0].priority)
         except Exception as exc:  # noqa: BLE001 - whatever it is belongs to the waiting tasks
             verdicts = [exc] * len(batch)
         for one, verdict in zip(batch, verdicts, strict=True):

@@ -27,7 +27,8 @@ import structlog
 
 from codelode.display import quoted
 from codelode.errors import CodelodeError, NotFound, Rejected, Unavailable
-from codelode.ledger import AHEAD, NOT_IN_FLIGHT, Advance
+from codelode.jobs import Priority
+from codelode.ledger import AHEAD, BULK_FILES, NOT_IN_FLIGHT, Advance
 from codelode.model import BlobId, FileRecord, FileState, RepositoryName, Run, RunId
 from codelode.stages import FILE_STAGES, Stage, begins_at, passed
 from workers.confined import Abandoned
@@ -78,11 +79,11 @@ class RunFailed(CodelodeError):
 class Outbox(Protocol):
     """The sender of messages. Raises Unavailable if the broker does not answer."""
 
-    def push(self, stage: str, jobs: Sequence[Job], *, is_late: bool = False) -> None:
-        """Send one message per file to the queue of a stage; late ones are taken last."""
+    def push(self, stage: str, jobs: Sequence[Job], *, priority: Priority) -> None:
+        """Send one message per file to the queue of a stage."""
 
-    def has_waiting(self, stage: str) -> bool:
-        """Return whether messages that are not late wait in the queue of a stage."""
+    def has_waiting(self, stage: str, *, before: Priority) -> bool:
+        """Return whether messages that are taken before those of a priority wait for a stage."""
 
     def pull(self, run: Run, *, in_s: float = 0.0, retries: int = 0) -> None:
         """Start a run after `in_s` seconds; `retries`: how often it has been tried before."""
@@ -168,29 +169,30 @@ class Delivery:
         except Unavailable:
             return True
 
-    def work_alone(self, stage: Stage, job: Job, *, is_late: bool = False) -> None:
+    def work_alone(self, stage: Stage, job: Job, *, priority: Priority = Priority.FIRST) -> None:
         """Claim the file and call the stage's function with it alone."""
-        (verdict,) = self.admit(stage, [job], is_late=is_late)
+        (verdict,) = self.admit(stage, [job], priority=priority)
         if isinstance(verdict, Exception):
             raise verdict
         if verdict:
             self.work(stage, [job])
 
     def admit(
-        self, stage: Stage, batch: Sequence[Job], *, is_late: bool = False
+        self, stage: Stage, batch: Sequence[Job], *, priority: Priority = Priority.FIRST
     ) -> list[bool | Exception]:
         """Claim files whose run has its turn; return what `claim` returns, False for the others.
 
         The files of a run that is ahead of others at the stage are sent again as late ones, which
-        workers take only when no other waits. Late ones (`is_late`) may have been taken earlier
-        than that, so they wait again if others do now.
+        workers take only when no other waits. Late ones may have been taken earlier than that, so
+        they wait again if others do now. `priority`: with which the files were sent.
         """
-        yields = not is_late or self.outbox.has_waiting(stage.name)
+        yields = not priority.is_late or self.outbox.has_waiting(stage.name, before=priority)
         verdicts = self.claim(stage, batch, yields=yields)
         later = [job for job, verdict in zip(batch, verdicts, strict=True) if verdict is None]
         if later:
             self.running.release((job.run, job.path) for job in later)
-            self.outbox.push(stage.name, later, is_late=True)
+            for run, files in by_run(later):
+                self._push(run, stage.name, files, is_late=True)
         return [False if verdict is None else verdict for verdict in verdicts]
 
     def claim(
@@ -329,7 +331,18 @@ class Delivery:
         if jobs:
             self.services.ledger.pass_on(run, [job.path for job in jobs], stage=stage)
             self.running.release((job.run, job.path) for job in jobs)
-            self.outbox.push(stage, jobs)
+            self._push(run, stage, jobs)
+
+    def _push(self, run: RunId, stage: str, jobs: Sequence[Job], *, is_late: bool = False) -> None:
+        """Send files of a run to the queue of a stage."""
+        priority = Priority.of(is_bulk=self._is_bulk(run), is_late=is_late)
+        self.outbox.push(stage, jobs, priority=priority)
+
+    def _is_bulk(self, run: RunId) -> bool:
+        try:
+            return self._planned(run).total > BULK_FILES
+        except NotFound:  # removed, which the next claim finds out
+            return False
 
     def publish(self, run: RunId, advance: Advance) -> None:
         """Send messages for the files that the ledger has released, and start the next run."""
@@ -343,7 +356,7 @@ class Delivery:
             for name, jobs in waiting.items():
                 to_do = self._skip_known(run, jobs) if name == self._stages[0].name else jobs
                 if to_do:
-                    self.outbox.push(name, to_do)
+                    self._push(run, name, to_do)
         if advance.is_over:
             log.info("run_complete", run=run)
             self.outbox.maintain()

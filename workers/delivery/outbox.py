@@ -15,6 +15,7 @@ from kombu.exceptions import BatchPublishError, OperationalError
 
 from codelode import jobs
 from codelode.errors import Unavailable
+from codelode.jobs import Priority
 from codelode.model import RefName, RepositoryName, Run
 from workers.delivery.files import Job
 
@@ -34,8 +35,10 @@ class CeleryOutbox:
     def __init__(self, app: Celery) -> None:
         self._app = app
 
-    def push(self, stage: str, files: Sequence[Job], *, is_late: bool = False) -> None:
-        task, options = f"workers.{stage}", {"priority": jobs.LATE} if is_late else {}
+    def push(
+        self, stage: str, files: Sequence[Job], *, priority: Priority = Priority.FIRST
+    ) -> None:
+        task, options = f"workers.{stage}", _at(priority)
         with (
             _translated(),
             self._app.producer_or_acquire() as producer,
@@ -44,13 +47,15 @@ class CeleryOutbox:
             for job in files:
                 self._send(task, stage, job.arguments, job.title, producer=producer, **options)
 
-    def has_waiting(self, stage: str) -> bool:
+    def has_waiting(self, stage: str, *, before: Priority) -> bool:
         with _translated(), self._app.producer_or_acquire() as producer:
-            return bool(producer.channel.client.llen(stage))
+            channel = producer.channel
+            queues = (_queue(stage, one, channel.sep) for one in Priority if one < before)
+            return any(channel.client.llen(queue) for queue in queues)
 
     def pull(self, run: Run, *, in_s: float = 0.0, retries: int = 0, is_late: bool = False) -> None:
         options = {"countdown": in_s or None, "retries": retries}
-        late = {"priority": jobs.LATE} if is_late else {}
+        late = _at(Priority.LATE if is_late else Priority.FIRST)
         title = jobs.pull_title(run)
         self._send(jobs.PULL_TASK, jobs.PULL, {"run": run.id}, title, **options, **late)
 
@@ -95,6 +100,15 @@ class CeleryOutbox:
                 kwargsrepr=title,
                 **options,
             )
+
+
+def _queue(stage: str, priority: Priority, separator: str) -> str:
+    """Return the key of Redis where kombu keeps the messages of a priority."""
+    return f"{stage}{separator}{priority:d}" if priority else stage
+
+
+def _at(priority: Priority) -> dict[str, int]:
+    return {"priority": int(priority)} if priority else {}
 
 
 @contextmanager

@@ -100,13 +100,14 @@ def _fail(job: Job, reason: str, stage: Stage) -> NoReturn:
 
 
 def _alone(stage: Stage, job: Job) -> None:
-    delivery().work_alone(stage, job, is_late=_is_late())
+    delivery().work_alone(stage, job, priority=_priority())
 
 
-def _is_late() -> bool:
-    """Return whether the message that this thread works on was sent as a late one."""
+def _priority() -> jobs.Priority:
+    """Return the priority of the message that this thread works on."""
     request = current_task and current_task.request.delivery_info  # none: called without a message
-    return bool(request) and request.get("priority") == jobs.LATE
+    given = request.get("priority") if request else None
+    return jobs.Priority(given) if given in tuple(jobs.Priority) else jobs.Priority.FIRST
 
 
 def _batched(stage: Stage) -> Callable[[Job], None]:
@@ -132,7 +133,7 @@ def _batched(stage: Stage) -> Callable[[Job], None]:
 
     def work(job: Job) -> None:
         delivery().prepare(stage, job)
-        batcher().submit(job, is_late=_is_late()).result()
+        batcher().submit(job, priority=_priority()).result()
 
     return work
 

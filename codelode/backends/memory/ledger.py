@@ -20,6 +20,7 @@ from codelode.estimates import Estimate
 from codelode.ledger import (
     AHEAD,
     AHEAD_MS,
+    BULK_FILES,
     HELD,
     NOT_IN_FLIGHT,
     SAVED_MS,
@@ -118,7 +119,7 @@ class MemoryLedger:
         self._beats: dict[str, float] = {}
         self._generation = 0
         self._spent: dict[tuple[RunId, str], float] = {}  # ms at each stage, of active runs
-        self._turns: dict[str, float] = {}
+        self._turns: dict[tuple[str, bool], float] = {}  # by stage and whether they are of bulk
 
     # Catalog
 
@@ -533,14 +534,24 @@ class MemoryLedger:
 
     def _come(self, run: RunId, stage: str) -> float:
         """Return what the run has spent at the stage, where it has files now."""
-        return self._spent.setdefault((run, stage), self._turns.get(stage, 0.0))
+        return self._spent.setdefault(
+            (run, stage), self._turns.get((stage, self._is_bulk(run)), 0.0)
+        )
+
+    def _is_bulk(self, run: RunId) -> bool:
+        return run in self._runs and self._runs[run].total > BULK_FILES
 
     def _takes_turn(self, run: RunId, stage: str, *, yields: bool) -> bool:
-        mine, earliest = self._come(run, stage), self._turns.get(stage, 0.0) - SAVED_MS
-        there = [self._come(one, stage) for one in self._plans if self._is_at(one, stage)]
-        if yields and there and mine - max(min(there), earliest) > AHEAD_MS:
+        is_bulk = self._is_bulk(run)
+        mine = self._come(run, stage)
+        earliest = self._turns.get((stage, is_bulk), 0.0) - SAVED_MS
+        there = [one for one in self._plans if self._is_at(one, stage)]
+        if yields and is_bulk and not all(map(self._is_bulk, there)):
             return False
-        self._turns[stage] = self._spent[run, stage] = max(mine, earliest)
+        alike = [self._come(one, stage) for one in there if self._is_bulk(one) is is_bulk]
+        if yields and alike and mine - max(min(alike), earliest) > AHEAD_MS:
+            return False
+        self._turns[stage, is_bulk] = self._spent[run, stage] = max(mine, earliest)
         return True
 
     def _is_at(self, run: RunId, stage: str) -> bool:

@@ -77,10 +77,17 @@ local function stage_of(entry)
   if entry[2] ~= '' then return entry[2] end
   return entry[5] == '' and last or first
 end
-local function turn_of(stage) return tonumber(redis.call('HGET', key('turns'), stage) or 0) end
+-- Runs of many files count from here, milliseconds, so that all others are behind them.
+local BULK_MS = 2 ^ 42
+local function is_bulk(run) return (run_field(run, 'is_bulk') or '') ~= '' end
+local function lane(run, stage) return is_bulk(run) and stage .. ':bulk' or stage end
+local function turn_of(run, stage)
+  local last = redis.call('HGET', key('turns'), lane(run, stage))
+  return tonumber(last or (is_bulk(run) and BULK_MS or 0))
+end
 -- What the run has spent at a stage; a run that comes there begins with what the others have spent.
 local function spent(run, stage)
-  redis.call('HSETNX', key('run:' .. run .. ':spent'), stage, turn_of(stage))
+  redis.call('HSETNX', key('run:' .. run .. ':spent'), stage, turn_of(run, stage))
   return tonumber(redis.call('HGET', key('run:' .. run .. ':spent'), stage))
 end
 local function set_spent(run, stage, ms)
@@ -115,14 +122,16 @@ local function charge(run, entry)
 end
 -- Begins a turn of a run, unless it is further ahead of another one with files there than allowed.
 local function take_turn(run, stage, ahead_ms, saved_ms)
-  local mine, saved = spent(run, stage), turn_of(stage) - saved_ms
-  local least = redis.call('ZRANGE', key('spent:' .. stage), 0, 0, 'WITHSCORES')
-  if ahead_ms >= 0 and least[1] and mine - math.max(tonumber(least[2]), saved) > ahead_ms then
-    return false
+  local mine, saved = spent(run, stage), turn_of(run, stage) - saved_ms
+  local first = redis.call('ZRANGE', key('spent:' .. stage), 0, 0, 'WITHSCORES')
+  local least = tonumber(first[2] or mine)
+  if ahead_ms >= 0 then
+    if is_bulk(run) and least < BULK_MS then return false end
+    if mine - math.max(least, saved) > ahead_ms then return false end
   end
   mine = math.max(mine, saved)
   set_spent(run, stage, mine)
-  redis.call('HSET', key('turns'), stage, mine)
+  redis.call('HSET', key('turns'), lane(run, stage), mine)
   return true
 end
 local function activate_next(repository)
@@ -343,7 +352,7 @@ return 1
 
 --- plan_commit
 -- run, window, skipped, 1 if the index does not hold what the records said, then 0 or 1 (pinned)
--- if the ref becomes the default one, else empty -> advance
+-- if the ref becomes the default one, else empty, most files of a run that is not bulk -> advance
 local run, window = ARGV[1], tonumber(ARGV[2])
 if run_field(run, 'state') ~= 'pulling' then return {{}, 0, ''} end
 if ARGV[4] == '1' then -- from now on the records describe this run's index
@@ -357,8 +366,9 @@ if ARGV[5] ~= '' and known then
   redis.call('HSET', key('repositories'), run_field(run, 'repository'),
     cjson.encode({cjson.decode(known)[1], run_field(run, 'resolved'), tonumber(ARGV[5])}))
 end
-redis.call('HSET', key('run:' .. run), 'state', 'indexing', 'skipped', ARGV[3],
-  'total', redis.call('LLEN', key('run:' .. run .. ':todo')))
+local total = redis.call('LLEN', key('run:' .. run .. ':todo'))
+redis.call('HSET', key('run:' .. run), 'state', 'indexing', 'skipped', ARGV[3], 'total', total)
+if total > tonumber(ARGV[6]) then redis.call('HSET', key('run:' .. run), 'is_bulk', '1') end
 return advance(run, window)
 
 --- begin

@@ -23,7 +23,7 @@ from codelode.backends.redis import scripts
 from codelode.backends.redis.connection import translated
 from codelode.errors import NotFound
 from codelode.estimates import Estimate
-from codelode.ledger import AHEAD_MS, SAVED_MS, Advance, FileManifest, WorkItem
+from codelode.ledger import AHEAD_MS, BULK_FILES, SAVED_MS, Advance, FileManifest, WorkItem
 from codelode.model import (
     BlobId,
     FilePatterns,
@@ -330,8 +330,8 @@ class RedisLedger:
         for records in _batches(manifest.skipped):
             self._run_script("plan_records", run, *_flat(records))
         becomes = int(manifest.is_pinned) if manifest.makes_default else ""
-        skipped = len(manifest.skipped)
-        return self._advance("plan_commit", run, self._window, skipped, is_rebuild, becomes)
+        counts = (self._window, len(manifest.skipped))
+        return self._advance("plan_commit", run, *counts, is_rebuild, becomes, BULK_FILES)
 
     def begin(
         self,
