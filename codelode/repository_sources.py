@@ -20,6 +20,15 @@ RETRY_S = 300
 MAX_CHANGES = 1_000
 
 
+#: Share of an interval by which a listing may be earlier, so that those of many connections spread.
+JITTER = 0.1
+
+
+def fraction(*of: object) -> float:
+    """Return a number from 0 to 1 that is the same for the same values, and random otherwise."""
+    return zlib.crc32(" ".join(map(str, of)).encode()) / 2**32
+
+
 class Mode(StrEnum):
     """The kinds of requests; each includes the ones before it."""
 
@@ -81,6 +90,8 @@ class Known:
     run_at: float = 0.0  # when runs of it were last started
     missing_since: float = 0.0  # 0: the host lists it
     replaces: tuple[Former, ...] = ()  # their index leaves when this one is done
+    seen: str = ""  # what was indexed when it was last asked for news
+    unchanged: int = 0  # how often in a row there were none; only where the host does not tell
 
 
 def packed(known: Iterable[Known]) -> bytes:
@@ -142,12 +153,18 @@ class SourceState:
     @property
     def mode(self) -> Mode:
         """Return what the next attempt is to do."""
-        return Mode.of(self.wanted) if self.wanted != self.outcome.wanted else Mode.SYNC
+        return Mode.of(self.wanted) if self.is_asked else Mode.SYNC
+
+    @property
+    def is_asked(self) -> bool:
+        """Return whether somebody wants a listing now."""
+        return self.wanted != self.outcome.wanted
 
     def is_due(self, now: float) -> bool:
         """Return whether the repositories are to be listed now."""
         every_s = self.declared.every_s
         if self.outcome.error:
             every_s = min(every_s, RETRY_S)
-        is_asked = self.wanted != self.outcome.wanted or self.declared.rules != self.outcome.rules
-        return is_asked or now - self.outcome.attempted_at >= every_s
+        early = JITTER * fraction(self.declared.name, self.outcome.attempted_at)
+        is_changed = self.is_asked or self.declared.rules != self.outcome.rules
+        return is_changed or now - self.outcome.attempted_at >= every_s * (1 - early)

@@ -100,7 +100,7 @@ def test_it_is_due_by_time_by_its_rules_after_an_error_and_when_it_is_asked_for(
     assert only(states).is_due(0.0)
     finish(states)
     state = only(states)
-    assert [state.is_due(101.5 + after) for after in (1, 299, 300)] == [False, False, True]
+    assert [state.is_due(101.5 + after) for after in (1, 269, 300)] == [False, False, True]
     rare = replace(state.declared, every_s=9_999)
     failed = replace(state.outcome, error="down")
     assert not SourceState(rare, state.outcome).is_due(500.0)
@@ -126,3 +126,10 @@ def test_a_request_that_waits_is_not_weakened_by_a_later_one(states):
     finish(states, replace(OUTCOME, wanted=only(states).wanted))
     states.want("work", Mode.PLAN)
     assert only(states).mode is Mode.PLAN
+
+
+def test_connections_with_the_same_interval_are_listed_at_different_times():
+    outcome = SourceOutcome(attempted_at=1_000.0, rules="rules")
+    states = [SourceState(replace(DECLARED, name=f"c{at}"), outcome) for at in range(50)]
+    due = [sum(one.is_due(1_000.0 + 300 * share) for one in states) for share in (0.89, 0.95, 1.0)]
+    assert due[0] == 0 < due[1] < due[2] == 50

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +22,15 @@ import structlog
 from codelode.access import EVERYTHING
 from codelode.errors import CodelodeError, InvalidQuery
 from codelode.ledger import Ledger
-from codelode.model import DEFAULT_REF, Repository, RepositoryName, Run, RunKind, RunState
+from codelode.model import (
+    DEFAULT_REF,
+    RefStatus,
+    Repository,
+    RepositoryName,
+    Run,
+    RunKind,
+    RunState,
+)
 from codelode.ports import SourceStates
 from codelode.registration import register
 from codelode.repository_rules import Listed, RepositoryRules
@@ -217,13 +226,17 @@ class SourceSync:
         self, connection: Connection, state: SourceState, listed: Sequence[Listed]
     ) -> Plan:
         assert connection.repositories is not None
+        known = self._states.known(connection.name)
+        silent = {one.id for one in listed if not one.pushed}
+        names = [RepositoryName(one.name) for one in known if one.id in silent]
         return reconcile(
             listed,
-            self._states.known(connection.name),
-            self._here(connection.name),
+            known,
+            replace(self._here(connection.name), indexed=self._indexed(names)),
             rules=connection.repositories,
             now=self._now(),
             is_confirmed=state.mode is Mode.CONFIRM,
+            is_asked=state.is_asked,
         )
 
     def _acted(
@@ -252,6 +265,11 @@ class SourceSync:
         on_trial = {name for name, run in last.items() if _is_on_trial(run)}
         urls = {name: url for name, url in self._ledger.urls().items() if name not in on_trial}
         return Here(urls, of_others, failed)
+
+    def _indexed(self, names: Sequence[RepositoryName]) -> Mapping[str, str]:
+        """Return a digest of what is indexed of each repository."""
+        of_each = zip(names, self._ledger.refs_of(names) if names else (), strict=True)
+        return {name: _digest(refs) for name, refs in of_each}
 
 
 class _Acting:
@@ -348,6 +366,11 @@ class _Acting:
         """Unregister a repository now; its index leaves later."""
         self._ledger.unregister(name)
         self._outbox.forget(name)
+
+
+def _digest(refs: Sequence[RefStatus]) -> str:
+    heads = sorted(f"{one.ref} {one.indexed}" for one in refs if one.indexed)
+    return hashlib.sha256("\n".join(heads).encode()).hexdigest()[:16] if heads else ""
 
 
 def _is_on_trial(run: Run) -> bool:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from codelode.addresses import hosted_name, is_local
 from codelode.errors import InvalidQuery
 from codelode.host_permissions import address
 from codelode.model import RepositoryName
 from codelode.repository_rules import Listed, RepositoryRules
-from codelode.repository_sources import Action, Change, Former, Known
+from codelode.repository_sources import Action, Change, Former, Known, fraction
 
 #: So many repositories may leave at once without a confirmation, and otherwise up to this share.
 FEW = 3
@@ -26,6 +26,14 @@ SHARE = 0.5
 #: Time after which a repository is indexed again although nothing was pushed, seconds: a host may
 #: be late to say so (GitLab, up to an hour), and a run may have failed.
 REFRESH_S = 86_400.0
+
+#: Where a host does not say what was pushed, a repository is asked at each listing, and after it
+#: had no news once or more often, only at every second and fourth one.
+MOST_UNCHANGED = 2
+
+#: Share of an interval by which the turn of a repository may be earlier, so that not all have it at
+#: once, and so that a listing that is early itself is not too early for it.
+SPREAD = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +46,7 @@ class Here:
     urls: Mapping[RepositoryName, str]
     of_others: Collection[str] = ()  # names that other connections follow
     failed: Collection[str] = ()  # names whose last run failed
+    indexed: Mapping[str, str] = field(default_factory=dict)  # digest of what is indexed, by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +84,14 @@ def reconcile(
     rules: RepositoryRules,
     now: float,
     is_confirmed: bool = False,
+    is_asked: bool = False,
 ) -> Plan:
     """Return what makes the followed repositories those that the host lists and the rules select.
 
-    `listed` must be complete.
+    `listed` must be complete. `is_asked`: somebody wants it now, so that repositories have their
+    turn of which the host does not say what was pushed.
     """
-    comparing = _Comparing(here, rules, now)
+    comparing = _Comparing(here, rules, now, is_asked=is_asked)
     by_id = {one.id: one for one in listed}
     wanted = {id: one for id, one in by_id.items() if not rules.left_out_because(one)}
     for one in known:  # before the new ones, so that they keep their names
@@ -101,8 +112,9 @@ def reconcile(
 class _Comparing:
     """Collects the steps for the repositories that are wanted."""
 
-    def __init__(self, here: Here, rules: RepositoryRules, now: float) -> None:
+    def __init__(self, here: Here, rules: RepositoryRules, now: float, *, is_asked: bool) -> None:
         self._here, self._now = here, now
+        self._every_s, self._is_asked = rules.every_s, is_asked
         self._by_place: dict[str, list[RepositoryName]] = defaultdict(list)
         for found in sorted(here.urls):
             self._by_place[_place(here.urls[found])].append(found)
@@ -127,7 +139,7 @@ class _Comparing:
         elif _place(self._here.urls[RepositoryName(known.name)]) != _place(listed.url):
             self._step(Action.MOVE, now, known, f"is at {listed.url}")
         elif reason := self._due_because(listed, known):
-            self._step(Action.UPDATE, replace(now, pushed=listed.pushed), known, reason)
+            self._step(Action.UPDATE, self._asked(now, listed), known, reason)
         else:
             self._keep(now)
 
@@ -165,11 +177,26 @@ class _Comparing:
         """Return why a repository is indexed again; empty: it is not."""
         if known.name in self._here.failed:
             return "its last run failed"
+        waited_s, early = self._now - known.run_at, SPREAD * fraction(known.id, known.run_at)
         if not listed.pushed:
-            return "its host does not say when something was pushed"
+            is_due = self._is_asked or waited_s >= self._turn_s(known, early)
+            return "its host does not say when something was pushed" if is_due else ""
         if listed.pushed != known.pushed:
             return f"something happened there at {listed.pushed}"
-        return "a day has passed" if self._now - known.run_at >= REFRESH_S else ""
+        return "a day has passed" if waited_s >= REFRESH_S * (1 - early) else ""
+
+    def _turn_s(self, known: Known, early: float) -> float:
+        """Return after what time a repository is asked again whose host does not tell of pushes."""
+        times = 2**known.unchanged if self._is_unchanged(known) else 1
+        return self._every_s * (times * (1 - early) if times > 1 else 1 - SPREAD)
+
+    def _asked(self, known: Known, listed: Listed) -> Known:
+        unchanged = min(known.unchanged + 1, MOST_UNCHANGED) if self._is_unchanged(known) else 0
+        seen = self._here.indexed.get(known.name, "")
+        return replace(known, pushed=listed.pushed, seen=seen, unchanged=unchanged)
+
+    def _is_unchanged(self, known: Known) -> bool:
+        return bool(known.seen) and known.seen == self._here.indexed.get(known.name)
 
     def _step(self, action: Action, known: Known, before: Known | None, reason: str) -> None:
         self._taken.add(known.name)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,7 +122,12 @@ def test_a_renamed_repository_whose_new_name_is_taken_keeps_its_old_name_and_fol
     ("row", "followed", "failed", "reason"),
     [
         (listed("1", "a/a", pushed="2"), known("1", "a/a"), (), "something happened"),
-        (listed("1", "a/a", pushed=""), known("1", "a/a"), (), "does not say"),
+        (
+            listed("1", "a/a", pushed=""),
+            Known("1", "a/a", "a/a", f"{HOST}/a/a", "", NOW - RULES.every_s),
+            (),
+            "does not say",
+        ),
         (listed("1", "a/a"), known("1", "a/a"), ["a/a"], "its last run failed"),
         (
             listed("1", "a/a"),
@@ -139,6 +147,57 @@ def test_a_repository_is_indexed_again_for_a_reason(row, followed, failed, reaso
     assert (after.pushed, after.run_at) == (row.pushed, NOW)
     if row.pushed:
         assert told(planned([row], [after], here("a/a"))) == []
+
+
+def asked_at(every_s, news, *, listings=40):
+    """Return at which listings a repository is asked whose host does not tell of pushes.
+
+    `news`: the listings before which something is pushed.
+    """
+    rules = RepositoryRules(every_s=every_s)
+    followed: tuple[Known, ...] = (replace(known("1", "a/a"), pushed=""),)
+    revision, found = "r0", []
+    for number in range(1, listings):
+        revision = f"r{number}" if number in news else revision
+        plan = planned(
+            [listed("1", "a/a", pushed="")],
+            followed,
+            here("a/a", indexed={"a/a": revision}),
+            rules=rules,
+            now=NOW + number * every_s,
+        )
+        followed = known_after(plan.steps)
+        found += [number] if changes(plan.steps) else []
+    return found
+
+
+def test_a_repository_without_news_is_asked_at_every_fourth_listing_and_with_some_at_each():
+    asked = asked_at(3_600, ())
+    assert asked[:2] == [1, 2]
+    assert {after - before for before, after in pairwise(asked[3:])} <= {3, 4}
+
+    assert asked_at(3_600, range(40)) == list(range(1, 40))
+    fresh = asked_at(3_600, (20,))
+    assert [number for number in fresh if 20 <= number <= 23][:2] == [20, 21]
+
+
+def test_repositories_that_are_not_told_of_are_all_asked_when_somebody_wants_it():
+    followed, rows = [replace(known("1", "a/a"), pushed="")], [listed("1", "a/a", pushed="")]
+    present = here("a/a", indexed={"a/a": "r"})
+    assert told(planned(rows, followed, present)) == []
+    asked = reconcile(rows, followed, present, rules=RULES, now=NOW, is_asked=True)
+    assert told(asked) == [(Action.UPDATE, "a/a")]
+
+
+def test_repositories_that_came_together_are_refreshed_at_different_times():
+    rows = [listed(str(number), f"a/{number}") for number in range(100)]
+    present = here(*(one.name for one in rows))
+    known_ = [known(one.id, one.name) for one in rows]
+    due = [
+        len(changes(planned(rows, known_, present, now=NOW + share * REFRESH_S).steps))
+        for share in (0.7, 0.8, 0.9, 1.0)
+    ]
+    assert due[0] == 0 < due[1] < due[2] < due[3] == 100
 
 
 def test_one_that_was_removed_by_hand_comes_back():
