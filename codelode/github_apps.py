@@ -26,9 +26,7 @@ def signed(app: App, private_key: str, *, now: float) -> str:
             raise ValueError
         return jwt.encode({"alg": "RS256", "typ": "JWT"}, claims, key, ["RS256"])
     except (JoseError, ValueError, TypeError):  # whose messages could quote the key
-        secret = app.private_key
-        place = secret.file or f"the environment variable {secret.env}"
         raise InvalidSettings(
-            f"{place} holds no private RSA key in PEM format: make one in the settings of the app, "
-            "and keep the file as it is downloaded"
+            f"{app.private_key.place} holds no private RSA key in PEM format: make one in the "
+            "settings of the app, and keep the file as it is downloaded"
         ) from None

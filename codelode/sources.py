@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from codelode import declarations, environment, repository_rules
+from codelode import declarations, environment, repository_rules, ssh_keys
 from codelode.addresses import check_url, is_server_url
 from codelode.declarations import Wrong, flag, items, line, sequence, text, time_s
 from codelode.errors import InvalidQuery, InvalidSettings
@@ -42,6 +42,7 @@ from codelode.repository_rules import RepositoryRules
 _SECTIONS = ("connections",)
 _HOST_FIELDS = ("url", "organisation", "token", "webhook_secret", "permissions")
 _APP = ("id", "private_key", "installation")
+_SSH = ("private_key", "known_hosts")
 _PERMISSIONS = ("every", "max_age", "emails", "claim")
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 _ORGANISATION = re.compile(r"[A-Za-z0-9._/-]{1,200}")
@@ -70,7 +71,7 @@ FIELDS: Mapping[HostKind, tuple[str, ...]] = {
         (HostKind.BITBUCKET, HostKind.BITBUCKET_SERVER, HostKind.AZURE),
         ("url", "organisation", "token", "repositories"),
     ),
-    HostKind.URLS: ("urls", "repositories"),
+    HostKind.URLS: ("urls", "ssh", "repositories"),
     HostKind.FOLDER: ("path", "repositories"),
 }
 _FIELDS = tuple(dict.fromkeys(("name", "kind", *(one for of in FIELDS.values() for one in of))))
@@ -95,6 +96,10 @@ class Secret:
     file: str = ""
     line: int = field(default=0, compare=False)  # of the sources file
 
+    @property
+    def place(self) -> str:
+        return self.file or f"the environment variable {self.env}"
+
     def value(self) -> str:
         """Return the secret as it is now. Raises InvalidSettings that names where it should be."""
         if self.file:
@@ -112,6 +117,14 @@ class App:
     id: str
     private_key: Secret = field(repr=False)
     installation: str = ""  # empty: the host is asked for it
+
+
+@dataclass(frozen=True, slots=True)
+class Ssh:
+    """The key with which git reads repositories over ssh, and the keys of their hosts."""
+
+    private_key: Secret = field(repr=False)
+    known_hosts: str  # lines as in the file of that name
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +151,7 @@ class Connection:
     repositories: RepositoryRules | None = None  # None: its repositories are not followed
     urls: tuple[str, ...] = ()
     app: App | None = None
+    ssh: Ssh | None = None
 
     @property
     def principal(self) -> str:
@@ -160,18 +174,22 @@ class Connection:
         return hashlib.sha256(repr((self.repositories, self.urls)).encode()).hexdigest()[:16]
 
     @property
+    def credential(self) -> Secret | None:
+        """Return where its token, or its private key, is; None: it needs none."""
+        keys = (one.private_key for one in (self.app, self.ssh) if one)
+        return next(keys, self.token)
+
+    @property
     def secrets(self) -> tuple[Secret, ...]:
         """Return where its secrets are."""
-        key = self.app.private_key if self.app else None
-        return tuple(one for one in (self.token, key, self.webhook_secret) if one)
+        return tuple(one for one in (self.credential, self.webhook_secret) if one)
 
     def secret(self) -> str:
-        """Return the token, or the private key of the app, as it is now; empty: none is needed.
+        """Return the token, or the private key, as it is now; empty: none is needed.
 
         Raises InvalidSettings.
         """
-        credential = self.app.private_key if self.app else self.token
-        return credential.value() if credential else ""
+        return self.credential.value() if self.credential else ""
 
 
 def read(path: Path) -> tuple[Connection, ...]:
@@ -206,7 +224,8 @@ def _connection(node: yaml.Node) -> Connection:
             raise Wrong(line(value), f"a connection of kind {kind} has {allowed}, but no {name}")
     if kind is HostKind.URLS:
         _require(node, fields, ("urls",))
-        return _place(kind, fields, urls=_urls(fields["urls"]))
+        ssh = _ssh(fields["ssh"]) if "ssh" in fields else None
+        return _place(kind, fields, urls=_urls(fields["urls"]), ssh=ssh)
     if kind is HostKind.FOLDER:
         _require(node, fields, ("path",))
         return _place(kind, fields, url=_folder(fields["path"]))
@@ -224,10 +243,12 @@ def _place(
     *,
     url: str = "",
     urls: tuple[str, ...] = (),
+    ssh: Ssh | None = None,
 ) -> Connection:
     """Return a connection that is no code host; its repositories are followed in any case."""
     rules = _repositories(fields.get("repositories")) or RepositoryRules()
-    return Connection(_name(fields["name"]), kind, url, None, repositories=rules, urls=urls)
+    name = _name(fields["name"])
+    return Connection(name, kind, url, None, repositories=rules, urls=urls, ssh=ssh)
 
 
 def _host(kind: HostKind, fields: Mapping[str, yaml.Node], node: yaml.Node) -> Connection:
@@ -323,6 +344,16 @@ def _app_id(node: yaml.Node) -> str:
     if not isinstance(node, yaml.ScalarNode) or not _APP_ID.fullmatch(node.value):
         raise Wrong(line(node), "write the number that the settings of the app show: id: 123456")
     return str(node.value)
+
+
+def _ssh(node: yaml.Node) -> Ssh:
+    fields = dict(items(node, "ssh", known=_SSH))
+    if missing := [name for name in _SSH if name not in fields]:
+        raise Wrong(line(node), f"ssh lacks {' and '.join(missing)}")
+    hosts = fields["known_hosts"]
+    if reason := ssh_keys.wrong_host_key(text(hosts)):
+        raise Wrong(line(hosts), f"{reason}; write lines as `ssh-keyscan HOST` prints them")
+    return Ssh(_secret(fields["private_key"], "private_key"), text(hosts))
 
 
 def _webhook_secret(node: yaml.Node | None) -> Secret | None:

@@ -67,6 +67,13 @@ _APP = _object(
     },
     required=("id", "private_key"),
 )
+_SSH = _object(
+    {
+        "private_key": _described(_SECRET, "Where the private key is; it is never in this file."),
+        "known_hosts": _described({"type": "string"}, "The keys of the hosts, one in a line."),
+    },
+    required=("private_key", "known_hosts"),
+)
 _PERMISSIONS = _object(
     {
         "every": _described(_TIME, "How often they are read."),
@@ -106,6 +113,7 @@ _FIELDS: dict[str, Any] = {
     "webhook_secret": _described(_SECRET, "Where the secret of the webhooks is."),
     "permissions": _described(_PERMISSIONS, "Let the host decide who sees its repositories."),
     "repositories": _described(_REPOSITORIES, "Follow the repositories."),
+    "ssh": _described(_SSH, "How git reads those of the URLs that go over ssh."),
     "urls": _described(_TEXTS, "URLs of repositories."),
     "path": _described({"type": "string"}, "A folder that holds repositories."),
 }

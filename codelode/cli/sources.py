@@ -151,12 +151,15 @@ def _missing(one: Connection) -> Iterator[str]:
     """Yield what is wrong with the secrets of a connection, after the line that names each."""
     from codelode.errors import InvalidSettings
     from codelode.github_apps import signed
+    from codelode.ssh_keys import check_private_key
 
     for secret in one.secrets:
         try:
             value = secret.value()
             if one.app and secret is one.app.private_key:
                 signed(one.app, value, now=time.time())
+            elif one.ssh:
+                check_private_key(secret, value)
         except InvalidSettings as exc:
             yield f"{secret.line}: {one.name}: {exc}"
 

@@ -55,6 +55,19 @@ connections:
     app: {id: 123456, private_key: {file: /run/secrets/app.pem}, installation: "77"}
   - {name: two, kind: github, organisation: b, app: {id: Iv1.8a61f9b3, private_key: {env: KEY}}}
 """
+HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsABgH5C9okWi0dh2l9GKJl"
+OVER_SSH = f"""
+connections:
+  - name: over-ssh
+    kind: urls
+    urls: [git@h.example:a/b]
+    ssh:
+      private_key: {{env: KEY}}
+      known_hosts: |
+        # published by the host
+        h.example {HOST_KEY}
+        @cert-authority *.h.example {HOST_KEY} a comment
+"""
 ONE = "connections:\n- name: work\n  kind: gitea\n  url: https://h\n  token: {env: T}\n"
 
 
@@ -111,6 +124,13 @@ def test_a_file_declares_apps_in_the_place_of_tokens():
     assert [one.line for one in (*cloud.secrets, *two.secrets)] == [6, 7]
 
 
+def test_a_file_declares_the_key_and_the_host_keys_of_urls_over_ssh():
+    (one,) = parse(OVER_SSH, file="f")
+
+    assert (one.ssh.private_key, one.credential.line) == (Secret(env="KEY"), 7)
+    assert one.ssh.known_hosts.splitlines()[1] == f"h.example {HOST_KEY}"
+
+
 def test_the_digest_of_the_rules_changes_with_them_alone():
     cloud, urls, _ = parse(FOLLOWED, file="f")
     slower, more, _ = parse(
@@ -138,7 +158,11 @@ def test_the_digest_of_the_rules_changes_with_them_alone():
         ),
         (ONE.replace("gitea", "azure"), 2, "of kind azure needs its organisation"),
         (f"{ONE.replace('gitea', 'bitbucket')}  permissions: {{}}\n", 6, "but no permissions"),
-        (ONE.replace("gitea", "urls"), 4, "of kind urls has urls and repositories, but no url"),
+        (
+            ONE.replace("gitea", "urls"),
+            4,
+            "has urls and ssh and repositories, but no url",
+        ),
         ("connections:\n- {name: a, kind: urls}\n", 2, "lacks urls"),
         ("connections:\n- {name: a, kind: urls, urls: x}\n", 2, "urls must be a list"),
         ("connections:\n- {name: a, kind: urls, urls: [/srv/git]}\n", 2, "is not accepted"),
@@ -172,6 +196,12 @@ def test_the_digest_of_the_rules_changes_with_them_alone():
         (AS_APP.replace("{env: KEY}", "secret"), 7, "the file never holds the key"),
         (AS_APP.replace("app: {", "app: {name: a, "), 6, "the app has 'name'"),
         (AS_APP.partition("    app:")[0], 3, "lacks token or app"),
+        (OVER_SSH.replace(HOST_KEY, "ssh-ed25519 AAAA"), 8, "line 2 of known_hosts holds no host"),
+        (OVER_SSH.replace(f"h.example {HOST_KEY}\n", "secret\n"), 8, "line 2 of known_hosts"),
+        (OVER_SSH.partition("      known_hosts")[0], 7, "ssh lacks known_hosts"),
+        (OVER_SSH.partition("|")[0] + "''\n", 8, "known_hosts is empty"),
+        (OVER_SSH.replace("{env: KEY}", "secret"), 7, "the file never holds the key"),
+        (f"{ONE.replace('gitea', 'bitbucket')}  ssh: {{}}\n", 6, "but no ssh"),
         (f"{ONE}  organisation: 'a b'\n", 6, "its name in the URLs"),
         (f"{ONE}  permissions: {{every: 5}}\n", 6, "write a time such as"),
         (f"{ONE}  permissions: {{every: 0s}}\n", 6, "write a time such as"),
@@ -216,7 +246,7 @@ def test_the_schema_knows_each_field_and_accepts_what_the_parser_accepts():
     jsonschema.Draft202012Validator.check_schema(made)
     validate = jsonschema.Draft202012Validator(made).is_valid
 
-    for text in (GOOD, FOLLOWED, ONE, AS_APP):
+    for text in (GOOD, FOLLOWED, ONE, AS_APP, OVER_SSH):
         assert validate(yaml.safe_load(text))
     for text in (
         *(ONE.replace("gitea", "gitee"), ONE.replace("{env: T}", "ghp_secret")),

@@ -37,6 +37,7 @@ from codelode.errors import (
     TimedOut,
     Unavailable,
 )
+from codelode.git_access import Header, SshIdentity
 from workers.confined import WATCH_S, Abandoned
 from workers.pull import landlock
 
@@ -168,28 +169,27 @@ _REMEDIES = (
         "a wrong address, or a private repository: set a git credential helper",
     ),
     ("returned error: 30", "the repository has moved: register its new URL"),
+    (
+        "REMOTE HOST IDENTIFICATION HAS CHANGED",
+        "the key of the host is not the one in known_hosts: if the host has published a new key, "
+        "put that in",
+    ),
     ("Host key verification failed", "add the host to known_hosts"),
+    ("Permission denied (", "the host does not accept the ssh key: register its public key there"),
 )
 _OUT_OF_MEMORY = re.compile(r"out of memory|cannot allocate memory", re.IGNORECASE)
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
-    """A header of HTTP that git sends to the addresses below a URL; it may hold a secret."""
-
-    below: str
-    text: str = field(repr=False)
-
-
 def environment(
-    *, protocols: str = "", trusted: str = "", header: Header | None = None
+    *, protocols: str = "", trusted: str = "", access: Header | SshIdentity | None = None
 ) -> dict[str, str]:
     """Return the whole environment of a git call, which holds none of our settings.
 
     `protocols`: the protocols that git may use, separated by `:`; none by default. `trusted`: a
     local repository that may belong to another user; it is read without the user's configuration.
-    `header` replaces those that the user's configuration has for the same addresses.
+    `access`: a header replaces those that the user's configuration has for the same addresses; an
+    ssh identity must be kept as long as git runs.
     """
     kept = {
         name: value
@@ -200,9 +200,11 @@ def environment(
         kept.pop(name, None)
     ssh = os.environ.get("GIT_SSH_COMMAND", "ssh")
     config = [*_CONFIG.items(), *([("safe.directory", trusted)] if trusted else ())]
-    if header is not None:
-        key = f"http.{header.below}.extraHeader"
-        config += [(key, ""), (key, header.text)]  # an empty one drops those before it
+    if isinstance(access, Header):
+        key = f"http.{access.below}.extraHeader"
+        config += [(key, ""), (key, access.text)]  # an empty one drops those before it
+    if isinstance(access, SshIdentity):
+        ssh = f"{ssh} {access.options}"
     return {
         **kept,
         **_as_variables(config),

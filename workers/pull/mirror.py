@@ -23,6 +23,7 @@ from git import RemoteProgress
 from codelode import local_repositories, mirrors
 from codelode.addresses import check_ref, check_url, is_local
 from codelode.errors import InvalidQuery, NotFound
+from codelode.git_access import Header, SshIdentity
 from codelode.model import (
     DEFAULT_REF,
     WORKING_COPIES,
@@ -53,7 +54,7 @@ _transfers = Slots(8)
 
 
 def _no_credentials(_: Repository) -> None:
-    """Return no address and header; a function, because a lambda could not go to a process."""
+    """Return nothing; a function, because a lambda could not go to a process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,8 @@ class Mirrors:
     local_paths: str = ""  # the setting: which local repositories may be read
     max_refs: int = 200_000
     git_memory_bytes: int = git.MEMORY_BYTES  # of a git process that transfers objects
-    #: Returns the address and the header with which git may read a repository; None: without any.
-    credentials: Callable[[Repository], tuple[str, str] | None] = _no_credentials
+    #: Returns what git needs to read a repository; None: nothing.
+    credentials: Callable[[Repository], Header | SshIdentity | None] = _no_credentials
 
     def git_dir(self, name: RepositoryName) -> Path:
         """Return the folder of the repository's mirror, whether it exists or not."""
@@ -184,9 +185,9 @@ class Mirrors:
         if is_local(url):
             return Source(url, git.environment(protocols="file", trusted="*"), self._readable())
         protocols = "http" if url.startswith("http:") else "https:ssh"
-        given = self.credentials(repository)
-        header = git.Header(*given) if given else None
-        return Source(url, git.environment(protocols=protocols, header=header))
+        access = self.credentials(repository)
+        variables = git.environment(protocols=protocols, access=access)
+        return Source(url, variables, access=access)
 
     def _readable(self) -> tuple[Path, ...] | None:
         """Return the folders below which git can read while it reads a local source; None: all."""

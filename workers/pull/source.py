@@ -12,6 +12,7 @@ from pathlib import Path
 
 from codelode.addresses import is_local
 from codelode.errors import Rejected
+from codelode.git_access import Header, SshIdentity
 from codelode.model import WORKING_COPIES
 
 HEADS = "refs/heads/"
@@ -38,6 +39,7 @@ class Source:
     url: str
     variables: Mapping[str, str] = field(repr=False)
     readable: Sequence[Path] | None = None
+    access: Header | SshIdentity | None = None  # kept, because its files end with it
 
     @property
     def options(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
-"""Give git the token of the connection that a repository belongs to.
+"""Give git the token or the ssh key of the connection that a repository belongs to.
 
-The token is in the environment of one git process, as a header for the address of the connection
+A token is in the environment of one git process, as a header for the address of the connection
 alone. It is in no argument, URL, or file. Redirects are not followed (`workers.pull.git`).
 
 A connection may read more than those who register repositories may see. So git gets its token only
@@ -19,9 +19,11 @@ from collections.abc import Callable
 import structlog
 
 from codelode.errors import Denied, InvalidSettings, NotFound
+from codelode.git_access import Header, SshIdentity
 from codelode.host_permissions import address
 from codelode.model import Repository
 from codelode.sources import Connection, HostKind
+from codelode.ssh_keys import check_private_key
 from workers.sources import apps, github
 from workers.sources.declared import SourcesFile, owner_of
 from workers.sources.http import Host
@@ -35,8 +37,8 @@ LEFT_S = 1_800.0
 
 #: What a run says that lacks its token.
 _MISSING = (
-    "the worker has no token for this host; the log of the pull workers and, on their machine, "
-    "`codelode sources check` say where it should be"
+    "the worker has no credentials for this host; the log of the pull workers and, on their "
+    "machine, `codelode sources check` say where they should be"
 )
 
 #: The user name that goes with a token as the password, as the documents of the hosts name it.
@@ -57,23 +59,29 @@ class GitCredentials:
         self._entrusted = entrusted  # see `SourceStates.entrusted`
         self._made: dict[tuple[Connection, str], apps.Token] = {}
 
-    def __call__(self, repository: Repository) -> tuple[str, str] | None:
-        """Return the address of the connection of a repository, and the header to send there.
+    def __call__(self, repository: Repository) -> Header | SshIdentity | None:
+        """Return the header that git sends to the connection of a repository, or its ssh identity.
 
-        None: no connection with a token follows it. Raises InvalidSettings if the token, or the key
-        of the app, is not where the sources file says, and Denied or NotFound if the host gives the
-        app no token; the log says more, because the message becomes that of the run, which others
-        than admins read. Raises Unavailable if the host does not answer an app.
+        None: no connection with a secret follows it. Raises InvalidSettings if the secret is not
+        where the sources file says, and Denied or NotFound if the host gives an app no token; the
+        log says more, because the message becomes that of the run, which others than admins read.
+        Raises Unavailable if the host does not answer an app.
         """
-        following = self._file.chosen(lambda one: one.repositories and (one.token or one.app))
+        following = self._file.chosen(lambda one: one.repositories and one.credential)
         owner = owner_of(repository.url, following.values())
         if owner is None or not self._follows(owner, repository):
             return None
-        return f"{owner.url}/", f"Authorization: {_authorization(owner.kind, self._token(owner))}"
+        if owner.ssh:
+            return SshIdentity(self._secret(owner), owner.ssh.known_hosts)
+        header = f"Authorization: {_authorization(owner.kind, self._secret(owner))}"
+        return Header(f"{owner.url}/", header)
 
-    def _token(self, connection: Connection) -> str:
+    def _secret(self, connection: Connection) -> str:
+        """Return the token of a connection, or its ssh key."""
         try:
             secret = connection.secret()
+            if connection.ssh:
+                check_private_key(connection.ssh.private_key, secret)
             return self._of_app(connection, secret) if connection.app else secret
         except (InvalidSettings, Denied, NotFound) as exc:
             log.error("token_missing", connection=connection.name, error=str(exc))

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from codelode.errors import Denied, InvalidSettings, NotFound, TimedOut, Unavailable
+from codelode.git_access import Header
 from codelode.model import Repository, RepositoryName
 from tests.waiting import wait_until
 from workers.pull import git
@@ -158,11 +159,11 @@ def test_a_private_repository_is_cloned_with_the_header_of_its_connection(
     (home / ".gitconfig").write_text(f'[http "{host}/"]\n\textraHeader = Authorization: Basic x\n')
     header = f"Authorization: {READERS}"
 
-    replace(mirrors, credentials=lambda url: (f"{host}/", header)).sync(private)
+    replace(mirrors, credentials=lambda _: Header(f"{host}/", header)).sync(private)
     assert mirrors.resolve(NAME)[0] == "main"
     with pytest.raises(Denied):  # the header is of another address
-        replace(mirrors, credentials=lambda url: (f"{host}0/", header)).sync(private)
-    assert READERS not in repr(git.Header(host, header))
+        replace(mirrors, credentials=lambda _: Header(f"{host}0/", header)).sync(private)
+    assert READERS not in repr(Header(host, header))
 
 
 def test_a_clone_that_fails_leaves_no_mirror(host, mirrors, source):

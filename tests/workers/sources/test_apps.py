@@ -190,8 +190,8 @@ def test_permissions_are_read_with_a_token_of_the_installation(file, github):
 
 def pair(credentials, repository):
     """Return the user and the password that git gets."""
-    _, header = credentials(repository)
-    return base64.b64decode(header.removeprefix("Authorization: Basic ")).decode()
+    header = credentials(repository)
+    return base64.b64decode(header.text.removeprefix("Authorization: Basic ")).decode()
 
 
 @pytest.fixture

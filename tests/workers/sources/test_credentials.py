@@ -64,9 +64,9 @@ def pair(header):
 def test_a_repository_is_read_with_the_token_of_the_nearest_connection(
     credentials, url, below, user
 ):
-    address, header = credentials(repository(url))
+    given = credentials(repository(url))
 
-    assert (address, pair(header)) == (below, user)
+    assert (given.below, pair(given.text)) == (below, user)
 
 
 @pytest.mark.parametrize(

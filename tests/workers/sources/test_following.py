@@ -484,7 +484,7 @@ def test_every_kind_of_host_is_listed_to_its_end(other):
     states, registered = other.world.states, other.world.ledger.get(RepositoryName(known.name))
     given = GitCredentials(str(other.world.path), states.entrusted)(registered)
     assert given is not None
-    assert given[1].startswith("Authorization: B")
+    assert given.text.startswith("Authorization: B")
     assert other.world.run().repositories == len(expected)
 
 
