@@ -488,6 +488,7 @@ class Asking:
 
     def __init__(self, made):
         self.made, self.dice = made, made.dice
+        self.searches = 0
 
     def repo(self):
         return self.dice.choice(self.made.repositories)
@@ -501,9 +502,7 @@ class Asking:
 
     def text(self):
         one = self.repo()
-        written = f"load repo:{one.name}", f"draw repo:{one.name[:-4]}*"
-        named = one.word, f"{one.word}Base", f"{one.word}_laod"
-        return self.dice.choice([*WORDS, *WORDS, *named, *written])
+        return self.dice.choice([*WORDS, *WORDS, one.word, f"{one.word}Base", f"{one.word}_laod"])
 
     def subject(self):
         one = self.repo()
@@ -538,6 +537,11 @@ class Asking:
         }
         if caller.token and self.dice.random() < 0.5:  # perhaps from before a change, or another's
             fields = {"query": "load", "page_token": self.dice.choice(self.made.callers).token}
+        elif self.searches % 3 == 0:  # the same filter, written in the query
+            names = fields["filters"].repositories
+            fields["query"] += "".join(f" repo:{name}" for name in names)
+            del names[:]
+        self.searches += 1
         return search_pb2.SearchRequest(**fields, top_k=self.dice.choice([3, 10]))
 
     def start(self):
