@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain
+from math import ceil
 
 import numpy as np
 import numpy.typing as npt
@@ -187,12 +188,8 @@ def same(word: str, other: str) -> bool:
     """Return whether two words match."""
     if word == other:
         return True
-    common = 0
-    for one, two in zip(word, other, strict=False):
-        if one != two:
-            break
-        common += 1
-    return common >= STEM_CHARS and common >= STEM_SHARE * max(len(word), len(other))
+    least = max(STEM_CHARS, ceil(STEM_SHARE * max(len(word), len(other))))
+    return min(len(word), len(other)) >= least and word.startswith(other[:least])
 
 
 def _share(name: tuple[str, ...], matching: dict[str, list[int]]) -> float:
