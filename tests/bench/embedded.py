@@ -55,7 +55,9 @@ class Process:
 
 
 @contextmanager
-def running(data: Path, *, workers: int = 0, **variables: str) -> Iterator[Cluster]:
+def running(
+    data: Path, *, workers: int = 0, gateways: int = 1, **variables: str
+) -> Iterator[Cluster]:
     """`codelode up` on free ports until the block ends; its log is `data`/../up.log.
 
     `variables` are settings, such as `cache_entries="0"`. Raises SystemExit with the end of the
@@ -63,6 +65,7 @@ def running(data: Path, *, workers: int = 0, **variables: str) -> Iterator[Clust
     """
     command = [sys.executable, "-P", "-m", "codelode", "up", f"--data={data}"]
     command += ["--port=0", "--http-port=0", *([f"--workers={workers}"] if workers else [])]
+    command += [f"--gateways={gateways}"] if gateways > 1 else []
     environment = os.environ | {
         f"CODELODE_{key.upper()}": value for key, value in variables.items()
     }

@@ -31,6 +31,7 @@ from typing import Any
 import embedded
 
 from codelode import settings
+from codelode.backends.local.inventory import LocalInventory
 from codelode.client import Client
 from codelode.operations.evaluation.metrics import percentile
 
@@ -39,6 +40,7 @@ REPOSITORY_FILES = 1_200  # enough that files/s is not about starting and ending
 SUFFIXES = frozenset({".py", ".pyi", ".pyx", ".c", ".h", ".cpp", ".hpp", ".js", ".ts"})
 MAX_FILE_BYTES = 1_000_000
 THREADS = 8
+WARM_UP = 20  # searches
 FRESH_SEARCHES = 30  # of each kind, before the index is optimised
 
 #: The index is optimised in the background; searches are timed before and after that.
@@ -146,6 +148,9 @@ def _measure(
     queries = queries_of([one.repository for one in indexings], scale.queries)
     fresh = _search(client, {kind: texts[:FRESH_SEARCHES] for kind, texts in queries.items()})
     settled_s = _settle(cluster)
+    before = _gateway_cpu_s(cluster)
+    search = _search(client, queries)
+    spent_s = _gateway_cpu_s(cluster) - before
     return {
         "first": asdict(first),
         "unchanged_s": unchanged_s,
@@ -154,8 +159,10 @@ def _measure(
         "chunks": client.status().chunks,
         "search_fresh": fresh,
         "settled_s": settled_s,
-        "search": _search(client, queries),
+        "search": search,
+        "search_cpu_ms": 1_000 * spent_s / (search["all"]["n"] + WARM_UP),
         "throughput": _throughput(client, queries),
+        "index_bytes": LocalInventory(cluster.data / "index").sizes(),
         "processes": [asdict(one) for one in embedded.processes(cluster.pid)],
     }
 
@@ -195,7 +202,7 @@ def _search(client: Client, queries: dict[str, list[str]]) -> dict[str, dict[str
     """Latency in ms at the caller, one search at a time, the query cache left out; by kind."""
     timed = [(kind, text) for kind, texts in queries.items() for text in texts]
     random.Random(0).shuffle(timed)
-    for _, text in timed[:20]:
+    for _, text in timed[:WARM_UP]:
         client.search(text, skip_cache=True)
     by_kind: dict[str, list[float]] = defaultdict(list)
     for kind, text in timed:
@@ -205,6 +212,10 @@ def _search(client: Client, queries: dict[str, list[str]]) -> dict[str, dict[str
         kind: {"n": len(values)} | {f"p{p}": percentile(values, p) for p in (50, 95, 99, 100)}
         for kind, values in by_kind.items()
     }
+
+
+def _gateway_cpu_s(cluster: embedded.Cluster) -> float:
+    return sum(one.cpu_s for one in embedded.processes(cluster.pid) if one.name == "gateway")
 
 
 def _settle(cluster: embedded.Cluster) -> float:
@@ -375,6 +386,11 @@ def _text(report: dict[str, Any]) -> str:
     rows |= {
         f"  {kind}": _latency(values) for kind, values in report["search"].items() if kind != "all"
     }
+    rows["  processor time of the gateway"] = f"{report['search_cpu_ms']:.1f} ms a search"
+    source = sum(one["repository"]["bytes"] for one in report["indexings"])
+    rows["index, times the size of the files"] = ", ".join(
+        f"{part} {size / source:.2f}" for part, size in report["index_bytes"].items()
+    )
     rows["search, several callers"] = "{callers} callers: {per_s:.0f}/s".format(
         **report["throughput"]
     )
