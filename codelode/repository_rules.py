@@ -16,7 +16,7 @@ MAX_REFS = 100
 
 FIELDS = (
     *("include", "exclude", "topics", "visibility", "forks", "archived", "max_size"),
-    *("branches", "tags", "newest_tags", "label", "every", "grace"),
+    *("branches", "tags", "newest_tags", "label", "every", "grace", "paused"),
 )
 
 
@@ -65,6 +65,11 @@ class RepositoryRules:
     label: Label | None = None  # of repositories that are registered
     every_s: int = 3_600  # between two listings
     grace_s: int = 7 * 86_400  # for which a repository stays that the host no longer lists
+    paused: tuple[str, ...] = ()  # globs over names at the host; nothing is done with these
+
+    def is_paused(self, name: str) -> bool:
+        """Return whether a repository stays as it is, whatever happens at its host."""
+        return bool(self.paused) and matcher(_lower(self.paused))(name.lower())
 
     def names_ref(self, ref: str, *, is_tag: bool) -> bool:
         """Return whether a branch or tag is one that the rules name."""
@@ -111,6 +116,7 @@ def parsed(node: yaml.Node) -> RepositoryRules:
         label=_label(fields.get("label")),
         every_s=time_s(fields["every"]) if "every" in fields else usual.every_s,
         grace_s=time_s(fields["grace"]) if "grace" in fields else usual.grace_s,
+        paused=_globs(fields.get("paused"), "paused"),
     )
 
 

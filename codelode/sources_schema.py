@@ -103,6 +103,7 @@ _REPOSITORIES = _object(
         "label": _described({"enum": [*Label]}, "Who sees the repositories."),
         "every": _described(_TIME, "How often they are listed; the default is 1h."),
         "grace": _described(_TIME, "How long one stays that is not listed; the default is 7d."),
+        "paused": _described(_TEXTS, "Globs over names; these repositories stay as they are."),
     }
 )
 _FIELDS: dict[str, Any] = {

@@ -44,6 +44,7 @@ connections:
       label: internal
       every: 15m
       grace: 3d
+      paused: ["acme/huge*"]
   - {name: list, kind: urls, urls: [https://h/a/b/, "git@h:a/c"]}
   - {name: here, kind: folder, path: /srv/git/, repositories: {every: 1m}}
 """
@@ -109,6 +110,7 @@ def test_a_file_declares_whose_repositories_are_followed():
         label=Label.INTERNAL,
         every_s=900,
         grace_s=3 * 86_400,
+        paused=("acme/huge*",),
     )
     assert (urls.urls, urls.repositories) == (("https://h/a/b", "git@h:a/c"), RepositoryRules())
     assert (folder.url, folder.repositories.every_s) == ("/srv/git", 60)

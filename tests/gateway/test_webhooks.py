@@ -48,10 +48,12 @@ class Sender:
         self.client, self.world, self.kind, self.sources = client, world, kind, sources
 
     def push(self, ref="refs/heads/main", *, url=f"{URL}.git", after="1" * 40):
-        place = {"clone_url": url, "html_url": url.removesuffix(".git")}
+        page = url.removesuffix(".git")
+        name = page.split("/", 3)[-1]
         if self.kind == "gitlab":
-            project = {"git_http_url": url, "web_url": url.removesuffix(".git")}
+            project = {"git_http_url": url, "web_url": page, "path_with_namespace": name}
             return {"object_kind": "push", "ref": ref, "after": after, "project": project}
+        place = {"clone_url": url, "html_url": page, "full_name": name}
         return {"ref": ref, "after": after, "repository": place}
 
     async def send(self, payload, *, event="push", id="", secret=SECRET, name="work", **changes):
@@ -248,6 +250,17 @@ async def test_a_new_branch_that_the_rules_name_comes_with_a_run_of_the_default_
     assert host.runs() == [(APP, DEFAULT_REF)]
     for other in ({"ref": "refs/tags/release/2"}, {"before": "1" * 40}, {"ref": "refs/heads/x"}):
         assert (await host.send({**new, **other})).status_code == 204
+
+
+async def test_a_push_to_a_paused_repository_starts_no_run(host):
+    text = host.sources.read_text()
+    rules = "{paused: ['acme/*'], branches: ['release/*']}"
+    host.sources.write_text(f"{text}  repositories: {rules}\n")
+    new = {**host.push("refs/heads/release/2"), "before": "0" * 40}
+
+    assert [(await host.send(one)).status_code for one in (host.push(), new)] == [204, 204]
+    host.sources.write_text(f"{text}  repositories: {{paused: ['acme/other']}}\n")
+    assert (await host.send(host.push())).status_code == 202
 
 
 async def test_a_repeated_delivery_is_acted_on_once(host):

@@ -93,11 +93,18 @@ def reconcile(
     """
     comparing = _Comparing(here, rules, now, is_asked=is_asked)
     by_id = {one.id: one for one in listed}
-    wanted = {id: one for id, one in by_id.items() if not rules.left_out_because(one)}
+    wanted = {
+        id: one
+        for id, one in by_id.items()
+        if not rules.left_out_because(one) and not rules.is_paused(one.name)
+    }
+    paused = {one.id for one in known if _is_paused(one, by_id.get(one.id), rules)}
     for one in known:  # before the new ones, so that they keep their names
-        if one.id in wanted:
+        if one.id in paused:
+            comparing.keep(one)
+        elif one.id in wanted:
             comparing.follow(wanted[one.id], one)
-    gone = [one for one in known if one.id not in wanted]
+    gone = [one for one in known if one.id not in wanted and one.id not in paused]
     comparing.leaving = {one.name: one.id for one in gone}
     for id in sorted(wanted.keys() - {one.id for one in known}, key=lambda id: wanted[id].name):
         comparing.add(wanted[id])
@@ -141,7 +148,7 @@ class _Comparing:
         elif reason := self._due_because(listed, known):
             self._step(Action.UPDATE, self._asked(now, listed), known, reason)
         else:
-            self._keep(now)
+            self.keep(now)
 
     def add(self, listed: Listed) -> None:
         """Add the step for a repository that is new."""
@@ -203,9 +210,14 @@ class _Comparing:
         known = replace(known, run_at=self._now)
         self.steps.append(Step(Change(action, known.name, reason), known, before))
 
-    def _keep(self, known: Known) -> None:
+    def keep(self, known: Known) -> None:
+        """Add the step for a repository with which nothing is done."""
         self._taken.add(known.name)
         self.steps.append(Step(Change(Action.KEEP, known.name), known))
+
+
+def _is_paused(known: Known, listed: Listed | None, rules: RepositoryRules) -> bool:
+    return rules.is_paused(listed.name if listed else known.listed)
 
 
 def _name(listed: Listed) -> RepositoryName:

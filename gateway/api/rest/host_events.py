@@ -45,7 +45,7 @@ def event(connection: Connection, headers: Headers, payload: Payload) -> HostEve
     host = HOSTS[connection.kind]
     name = host.event(headers, payload)
     is_deletion = name in host.deletions
-    is_push = is_deletion or name in host.pushes
+    is_push = (is_deletion or name in host.pushes) and not _is_paused(connection, payload)
     changes_rights = name in host.rights
     changes_repositories = name in host.repositories or (is_push and _is_first(payload))
     if not (is_push or changes_rights or changes_repositories):
@@ -57,11 +57,18 @@ def event(connection: Connection, headers: Headers, payload: Payload) -> HostEve
         delivery=headers.get(host.delivery, ""),
         urls=_urls(payload) if is_push else (),
         ref=_ref(payload["ref"]) if is_push else "",
-        is_deletion=is_deletion or (is_push and _is_nothing(payload.get("after", ""))),
+        is_deletion=is_push and (is_deletion or _is_nothing(payload.get("after", ""))),
         brings_ref=is_push and _is_named(connection, payload),
         changes_rights=changes_rights,
         changes_repositories=changes_repositories,
     )
+
+
+def _is_paused(connection: Connection, payload: Payload) -> bool:
+    """Return whether the rules of the connection keep the repository as it is."""
+    place = payload.get("repository") or {}
+    name = (payload.get("project") or {}).get("path_with_namespace") or place.get("full_name")
+    return bool(connection.repositories and name and connection.repositories.is_paused(str(name)))
 
 
 def _urls(payload: Payload) -> tuple[str, ...]:

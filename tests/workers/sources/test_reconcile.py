@@ -200,6 +200,29 @@ def test_repositories_that_came_together_are_refreshed_at_different_times():
     assert due[0] == 0 < due[1] < due[2] < due[3] == 100
 
 
+def test_a_paused_repository_stays_as_it_is_and_is_followed_again_afterwards():
+    rules = replace(RULES, grace_s=0, paused=("Acme/*",))
+    rows = [
+        listed("1", "acme/pushed", pushed="2"),
+        listed("2", "acme/renamed"),
+        listed("4", "acme/new"),
+        listed("5", "other/app", pushed="2"),
+    ]
+    names = ("acme/pushed", "acme/was", "acme/deleted", "other/app")
+    followed = [known(id, name) for id, name in zip(("1", "2", "3", "5"), names, strict=True)]
+    paused = planned(rows, followed, here(*names), rules=rules)
+    assert told(paused) == [(Action.UPDATE, "other/app")]
+    assert set(known_after(paused.steps)) >= set(followed[:3])
+
+    again = planned(rows, known_after(paused.steps), here(*names), rules=replace(rules, paused=()))
+    assert {name: action for action, name in told(again)} == {
+        "acme/pushed": Action.UPDATE,
+        "acme/renamed": Action.RENAME,
+        "acme/new": Action.REGISTER,
+        "acme/deleted": Action.REMOVE,
+    }
+
+
 def test_one_that_was_removed_by_hand_comes_back():
     plan = planned([listed("1", "a/a")], [known("1", "a/a")], here())
 
