@@ -1,6 +1,7 @@
 """Run the workers of one stage, or beat, which sends the periodic jobs: `python -m workers NAME`.
 
-NAME is beat or the name of a row in `codelode.stages.STAGES`.
+NAME is beat or the name of a row in `codelode.stages.STAGES`. `python -m workers fork-server` forks
+them on request (`workers.fork_server`).
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from pathlib import Path
 from codelode.files import make_private
 from codelode.settings import Settings, load
 from codelode.stages import PULL, STAGES, served
+from workers import fork_server
 from workers.delivery.configuration import configured, log_by
 
 BY_NAME = {stage.name: stage for stage in STAGES}
 
 
 def main() -> None:
+    if " ".join(sys.argv[1:]).rstrip() == fork_server.ARGUMENT:
+        fork_server.serve()
     parser = argparse.ArgumentParser(prog="python -m workers", description=__doc__)
     parser.add_argument("name", choices=[*BY_NAME, "beat"])
     parser.add_argument("--concurrency", type=int, help="pool size; default: the stage's own")

@@ -39,6 +39,9 @@ _WORKER_READY = re.compile(r"@[^\s@]+ ready\.")
 _BEAT_READY = re.compile(r"beat: Starting")
 _GATEWAY_READY = re.compile(r"gateway_started")
 
+#: Length of the arguments that a forked worker can show in its command line.
+FORKED_CHARS = 64
+
 #: Tasks that Flower keeps; 6 kB each.
 FLOWER_TASKS = 5_000
 
@@ -73,6 +76,14 @@ def worker_children(
         ),
         _beat(settings),
     )
+
+
+def fork_server() -> tuple[str, ...]:
+    """Return the command of the process that forks the workers; empty where they are not forked.
+
+    The command line of a worker is written over that of its server, which is so long for that.
+    """
+    return _python("workers", "fork-server".ljust(FORKED_CHARS)) if sys.platform == "linux" else ()
 
 
 def gateway_children(settings: Settings, count: int = 1) -> tuple[Child, ...]:
@@ -171,10 +182,11 @@ def own_trust(settings: Settings) -> Tls:
 
 
 def _worker(name: str, settings: Settings, *, concurrency: int | None) -> Child:
-    arguments = ("--concurrency", str(concurrency)) if concurrency else ()
+    arguments = (name, *(("--concurrency", str(concurrency)) if concurrency else ()))
     return Child(
         name=name,
-        command=_python("workers", name, *arguments),
+        command=_python("workers", *arguments),
+        forked=arguments,
         is_ready=_logged(_WORKER_READY, settings),
         stop=WORKER_STOP,
         stop_phase=WORK,
@@ -185,6 +197,7 @@ def _beat(settings: Settings) -> Child:
     return Child(
         name="beat",
         command=_python("workers", "beat"),
+        forked=("beat",),
         is_ready=_logged(_BEAT_READY, settings),
         stop_phase=FRONT,
     )

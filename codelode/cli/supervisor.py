@@ -14,11 +14,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from signal import Signals
 from typing import IO
 
 from codelode.cli import data_folder
+from codelode.cli.fork_server import Forked, ForkServer
 from codelode.cli.parent_watch import die_with_parent
 from codelode.environment import MARKER, without_token
 
@@ -51,6 +53,9 @@ class Child:
     stop_phase: int = 0
     #: Returns the part of the cluster's environment that it gets: secrets only where needed.
     environment: Callable[[Mapping[str, str]], dict[str, str]] = without_token
+    #: The arguments with which the fork server, if there is one, starts it instead of the command.
+    #: It has the environment of a child by default.
+    forked: Sequence[str] = ()
 
 
 @dataclass(slots=True)
@@ -59,7 +64,7 @@ class _Life:
 
     child: Child
     log: Path
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Forked
     reader: IO[bytes]
     started_at: float
     is_ready: bool = False
@@ -84,14 +89,19 @@ class Supervisor:
         announce: Announce,
         show_logs: bool = False,
         in_a_hurry: Callable[[], bool] = lambda: False,
+        fork_server: Sequence[str] = (),
     ) -> None:
-        """Supervise nothing yet. While stopping, `in_a_hurry` returning True kills at once."""
+        """Supervise nothing yet. While stopping, `in_a_hurry` returning True kills at once.
+
+        `fork_server`: the command of a process that forks children (`workers.fork_server`).
+        """
         self._data = data
         self._environment = {**environment, MARKER: str(data)}
         self._announce = announce
         self._show_logs = show_logs
         self._in_a_hurry = in_a_hurry
         self._lives: list[_Life] = []
+        self._fork_server = ForkServer(partial(self._spawn, fork_server)) if fork_server else None
 
     def start(self, *children: Child) -> None:
         """Start the children; `step` supervises them from now on."""
@@ -122,6 +132,8 @@ class Supervisor:
         for phase in sorted({life.child.stop_phase for life in self._lives}):
             self._end([life for life in self._lives if life.child.stop_phase == phase])
         self._lives.clear()
+        if self._fork_server is not None:
+            self._fork_server.close()
         data_folder.end_leftovers(self._data)
 
     def __enter__(self) -> Supervisor:
@@ -130,22 +142,38 @@ class Supervisor:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _launch(self, child: Child, log: Path) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+    def _launch(
+        self, child: Child, log: Path
+    ) -> tuple[subprocess.Popen[bytes] | Forked, IO[bytes]]:
+        log.touch()
+        reader = log.open("rb")
+        reader.seek(0, os.SEEK_END)  # the child will append
+        process: subprocess.Popen[bytes] | Forked
+        if child.forked and self._fork_server is not None:
+            process = self._fork_server.start(child.forked, log)
+        else:
+            environment = child.environment(self._environment)
+            process = self._spawn(child.command, subprocess.DEVNULL, log, environment)
+        data_folder.note_pid(self._data, child.name, process.pid)
+        return process, reader
+
+    def _spawn(
+        self,
+        command: Sequence[str],
+        stdin: int,
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> subprocess.Popen[bytes]:
         with log.open("ab") as output:
-            before = output.tell()  # the child will append
-            process = subprocess.Popen(
-                die_with_parent(child.command),
-                stdin=subprocess.DEVNULL,
+            return subprocess.Popen(
+                die_with_parent(command),
+                stdin=stdin,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=child.environment(self._environment),
+                env=without_token(self._environment) if environment is None else environment,
                 cwd=self._data,  # the caller's folder may hold packages with our names
                 start_new_session=True,  # Ctrl-C reaches only this process
             )
-            reader = log.open("rb")
-            reader.seek(before)
-        data_folder.note_pid(self._data, child.name, process.pid)
-        return process, reader
 
     def _listen(self, life: _Life) -> None:
         text = life.reader.read().decode("utf-8", "replace")
@@ -163,7 +191,7 @@ class Supervisor:
         pause_s = min(RESTART_BACKOFF_S[0] * 2 ** (life.deaths - 1), RESTART_BACKOFF_S[1])
         life.restart_at, life.is_ready = now + pause_s, False
         _kill_group(life)
-        how = _how_it_ended(life.process.returncode)
+        how = _how_it_ended(life.process.wait())
         self._announce(f"{life.child.name} {how}; it starts again in {pause_s:g} s")
         first, every = SHOW_LOG_DEATHS
         if life.deaths % every == first and not self._show_logs:

@@ -23,6 +23,7 @@ from codelode.cli import data_folder, redis_server
 from codelode.cli.children import (
     LOOPBACK,
     flower_child,
+    fork_server,
     gateway_children,
     http_url,
     own_trust,
@@ -206,6 +207,7 @@ def _run(
         announce=_announce,
         show_logs=verbose,
         in_a_hurry=interrupts.many,
+        fork_server=fork_server(),
     )
     with supervisor:
         try:

@@ -36,11 +36,20 @@ time.sleep(600)
 """
 BROKEN = "import sys; print('no disk left', flush=True); sys.exit(3)"
 
+#: The command of a server that forks children whose only argument is code.
+FORK_SERVER = (
+    sys.executable,
+    "-c",
+    "from workers import fork_server; exec(fork_server.serve(preloaded=())[0])",
+)
+
 pytestmark = pytest.mark.skipif(not Path("/proc").exists(), reason="looks at /proc")
 
 
 def child(name: str, code: str, **fields: object) -> Child:
-    return Child(name, (sys.executable, "-c", code), lambda out: "ready" in out, **fields)
+    """Return a child that a fork server starts, if the supervisor has one."""
+    command = (sys.executable, "-c", code)
+    return Child(name, command, lambda out: "ready" in out, forked=(code,), **fields)
 
 
 @pytest.fixture
@@ -54,9 +63,27 @@ def said():
     return []
 
 
+@pytest.fixture(
+    params=[
+        "executed",
+        pytest.param(
+            "forked",
+            marks=pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux alone"),
+        ),
+    ]
+)
+def supervisor(request, data, said):
+    server = FORK_SERVER if request.param == "forked" else ()
+    with Supervisor(data, environment=os.environ, announce=said.append, fork_server=server) as made:
+        yield made
+
+
 @pytest.fixture
-def supervisor(data, said):
-    with Supervisor(data, environment=os.environ, announce=said.append) as made:
+def forking(data, said):
+    """A supervisor whose children are forked."""
+    with Supervisor(
+        data, environment=os.environ, announce=said.append, fork_server=FORK_SERVER
+    ) as made:
         yield made
 
 
@@ -89,7 +116,7 @@ def test_a_child_is_ready_once_it_says_so(supervisor, data):
 
 def test_stop_leaves_no_process_behind(supervisor, data):
     supervisor.start(child("one", WORKER), child("two", WORKER))
-    step_until(supervisor, lambda: len(data_folder.members(data)) == 4)
+    step_until(supervisor, lambda: len(data_folder.members(data)) >= 4)
 
     supervisor.stop()
 
@@ -145,6 +172,59 @@ def test_a_dead_child_starts_again_and_this_is_said(supervisor, data, said):
     assert said == ["worker was ended by SIGKILL; it starts again in 0.5 s"]
     assert pid_of(data, "worker") != before
     assert not is_alive(before)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux alone")
+def test_children_end_with_their_fork_server_and_start_again_with_another(forking, data, said):
+    forking.start(child("one", WORKER), child("two", WORKER))
+    step_until(forking, lambda: not forking.not_ready())
+    before = [pid_of(data, name) for name in ("one", "two")]
+
+    os.kill(parent_of(before[0]), signal.SIGKILL)
+    step_until(forking, lambda: len(said) == 2)
+    step_until(forking, lambda: not forking.not_ready())
+
+    assert said == [
+        f"{name} was ended by SIGKILL; it starts again in 0.5 s" for name in ("one", "two")
+    ]
+    assert not any(map(is_alive, before))
+    forking.stop()
+    assert data_folder.members(data) == frozenset()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux alone")
+def test_a_fork_server_that_cannot_start_says_why_like_a_child(data, said, monkeypatch):
+    monkeypatch.setattr(supervisor_module, "RESTART_BACKOFF_S", (0.05, 0.2))
+    with Supervisor(
+        data,
+        environment=os.environ,
+        announce=said.append,
+        fork_server=(sys.executable, "-c", BROKEN),
+    ) as supervisor:
+        supervisor.start(child("worker", WORKER))
+        step_until(supervisor, lambda: "    no disk left" in said)
+
+    assert said[0] == "worker ended with status 3; it starts again in 0.05 s"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux alone")
+def test_a_forked_child_has_its_own_session_and_no_file_of_another(forking, data):
+    forking.start(child("one", WORKER), child("two", WORKER))
+    step_until(forking, lambda: not forking.not_ready())
+
+    for name in ("one", "two"):
+        pid = pid_of(data, name)
+        log = str(data / "logs" / f"{name}.log")
+        assert os.getsid(pid) == os.getpgid(pid) == pid
+        assert files_of(pid) == {"0": os.devnull, "1": log, "2": log}
+
+
+def parent_of(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def files_of(pid):
+    return {link.name: os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()}
 
 
 def test_a_child_that_keeps_dying_shows_its_last_words_and_is_tried_less_often(

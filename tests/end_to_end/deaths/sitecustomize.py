@@ -28,15 +28,19 @@ def run_the_hidden_one():
 def worker_name():
     """Return the NAME of the `python -P -m workers NAME` that this is or works for, or "".
 
-    The server process that plans for the pull worker is told by the environment.
+    It is asked for at each call, because a worker gets its name when it is forked.
     """
-    _, is_worker, arguments = " ".join(sys.orig_argv).partition(" -m workers ")
-    if is_worker:
-        os.environ["DEATHS_WORKER"] = arguments.split()[0]
-    return os.environ.get("DEATHS_WORKER", "")
+    pid = os.getpid()
+    while pid:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+        _, is_worker, arguments = command.partition(" -m workers ")
+        if is_worker:
+            return arguments.split()[0]
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return ""
 
 
-def lie_in_wait(worker):
+def lie_in_wait():
     """From now on the calls that hand work over look for orders."""
     from codelode.backends.redis.ledger import RedisLedger
     from workers.delivery.outbox import CeleryOutbox
@@ -47,12 +51,13 @@ def lie_in_wait(worker):
         (RedisLedger, "done"),
         (CeleryOutbox, "push"),
     ):
-        setattr(owner, name, mortal(getattr(owner, name), worker))
+        setattr(owner, name, mortal(getattr(owner, name)))
 
 
-def mortal(method, worker):
+def mortal(method):
     @functools.wraps(method)
     def called(*args, **kwargs):
+        worker = worker_name()
         die_if_ordered(f"{worker} before {method.__name__}")
         result = method(*args, **kwargs)
         die_if_ordered(f"{worker} after {method.__name__}")
@@ -81,5 +86,5 @@ def die_by(order):
 
 
 run_the_hidden_one()
-if worker := worker_name():
-    lie_in_wait(worker)
+if worker_name():
+    lie_in_wait()

@@ -1,0 +1,135 @@
+"""Fork the workers of a cluster from a process that has imported their code.
+
+The imports take most of the start of a worker, and much of its memory. Forked workers have both
+in common, so that a cluster starts with less work, and a worker that died is back soon.
+
+`codelode up` starts `python -m workers fork-server` with a socket as standard input. It sends
+requests, `{"arguments": […], "log": PATH}`, and gets `{"started": PID}` for each of them, and
+`{"ended": PID, "status": NUMBER}` when a worker has ended. Each message is one packet of JSON. The
+server ends when the socket is closed, and the workers end with the server.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+from workers.confined import die_with_parent
+
+#: The argument of `python -m workers` that starts the server. Spaces may follow it: the command
+#: line of a forked worker is written over its own, and gets no longer than that.
+ARGUMENT = "fork-server"
+
+#: What all or several of the workers import sooner or later.
+PRELOADED = (
+    "celery.apps.beat",
+    "celery.apps.worker",
+    "celery.concurrency.prefork",
+    "celery.concurrency.thread",
+    "celery.worker.consumer",
+    "codelode.backends.local",
+    "codelode.backends.models.static",
+    "codelode.backends.redis",
+    "codelode.backends.redis.transport",
+    "workers.delivery.tasks",
+    "workers.delivery.upkeep",
+    "workers.planning",
+    "workers.stages",
+)
+
+#: Largest message, bytes.
+PACKET_BYTES = 1 << 16
+
+#: Places of the address of the command line, and of its end, in /proc/PID/stat after the name.
+_ARG_START, _ARG_END = 48 - 3, 49 - 3
+
+
+def serve(preloaded: Sequence[str] = PRELOADED) -> list[str]:
+    """Fork a process for each request. In each of them, return its arguments; else do not return.
+
+    The process has a session of its own, and its output goes to the log of the request.
+    """
+    for module in preloaded:
+        import_module(module)
+    gc.collect()
+    gc.freeze()  # else the collector writes to the pages that the workers share
+    server, channel = os.getpid(), socket.socket(fileno=os.dup(0))
+    woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(wake)
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # else the wake-up is not written
+    while True:
+        readable, _, _ = select.select([channel.fileno(), woken], [], [])
+        if woken in readable:
+            os.read(woken, PACKET_BYTES)
+            _report_ended(channel)
+        if channel.fileno() in readable:
+            request = _request(channel)
+            worker = os.fork()
+            if not worker:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                channel.close()
+                os.close(woken)
+                os.close(wake)
+                _settle(server, request.arguments, request.log)
+                return request.arguments
+            channel.send(json.dumps({"started": worker}).encode())
+
+
+class _Request(NamedTuple):
+    arguments: list[str]
+    log: str
+
+
+def _request(channel: socket.socket) -> _Request:
+    """Return the next request. Ends the server if there will be none."""
+    packet = channel.recv(PACKET_BYTES)
+    return _Request(**json.loads(packet)) if packet else sys.exit()
+
+
+def _report_ended(channel: socket.socket) -> None:
+    """Report each worker that has ended, with its exit status, below 0 if a signal ended it."""
+    with suppress(ChildProcessError):  # no worker is left
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            worker, status = ended[0], os.waitstatus_to_exitcode(ended[1])
+            channel.send(json.dumps({"ended": worker, "status": status}).encode())
+
+
+def _settle(server: int, arguments: Sequence[str], log: str) -> None:
+    """Make the forked process look as if it had been started with these arguments."""
+    die_with_parent()
+    if os.getppid() != server:  # the server died before the line above took effect
+        os._exit(1)
+    os.setsid()
+    for path, how, ours in (
+        (os.devnull, os.O_RDONLY, (0,)),
+        (log, os.O_WRONLY | os.O_APPEND, (1, 2)),
+    ):
+        opened = os.open(path, how)
+        for one in ours:
+            os.dup2(opened, one)
+        os.close(opened)
+    sys.argv[1:] = arguments
+    _show(arguments)
+
+
+def _show(arguments: Sequence[str]) -> None:
+    """Have `ps` show these arguments, in place of those of the server."""
+    own = Path("/proc/self/cmdline").read_bytes()
+    before, is_ours, _ = own.partition(f"\0{ARGUMENT}".encode())
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    start, room = int(fields[_ARG_START]), int(fields[_ARG_END]) - int(fields[_ARG_START])
+    if start and is_ours:
+        shown = b"\0".join([before, *map(os.fsencode, arguments)])
+        ctypes.memmove(start, shown[: room - 1].ljust(room, b"\0"), room)
