@@ -232,7 +232,7 @@ def test_a_misspelt_setting_is_told_at_the_start(codelode, monkeypatch):
     monkeypatch.setenv("CODELODE_COLOUR", "1")
     monkeypatch.setenv("CODELODE_LISTEN", "0.0.0.0:0")  # so that it ends at once
 
-    answer = codelode("up", "--http-port", "0")
+    answer = codelode("up", "--api-port", "0", "--http-port", "0")
 
     assert answer.err.startswith(
         "CODELODE_COLOUR is not a setting and has no effect; `codelode settings` lists all\n"
@@ -243,7 +243,7 @@ def test_a_misspelt_setting_is_told_at_the_start(codelode, monkeypatch):
 def test_an_address_that_others_reach_is_refused_without_a_token(codelode, monkeypatch, tmp_path):
     monkeypatch.setenv("CODELODE_LISTEN", "0.0.0.0:0")
 
-    answer = codelode("up", "--http-port", "0")
+    answer = codelode("up", "--api-port", "0", "--http-port", "0")
 
     assert answer.status == 2
     assert "set CODELODE_TOKEN" in answer.err
@@ -254,7 +254,7 @@ def test_an_address_that_others_reach_is_refused_without_tls(codelode, monkeypat
     monkeypatch.setenv("CODELODE_LISTEN", "0.0.0.0:0")
     monkeypatch.setenv("CODELODE_TOKEN", "sesame")
 
-    answer = codelode("up", "--http-port", "0")
+    answer = codelode("up", "--api-port", "0", "--http-port", "0")
 
     assert answer.status == 2
     assert "give --tls-terminated-by-proxy" in answer.err
