@@ -18,10 +18,10 @@ class RedisApiKeys:
     """Implements the port ApiKeys."""
 
     def __init__(self, client: redis.Redis, *, prefix: str = "codelode:") -> None:
-        self._client = client
         self._base = f"{prefix}{{api_keys}}"
         sources = scripts.load("api_keys.lua")
         self._scripts = {name: client.register_script(text) for name, text in sources.items()}
+        self._snapshot = scripts.Snapshot(client)
 
     def add(self, key: ApiKey) -> bool:
         stored = asdict(key)
@@ -30,18 +30,15 @@ class RedisApiKeys:
 
     def get(self, id: str) -> ApiKey | None:
         with translated():
-            pipe = self._client.pipeline()
-            pipe.hget(f"{self._base}:keys", id)
-            pipe.hget(f"{self._base}:used", id)
-            stored, used = pipe.execute()
+            stored, used = self._snapshot(
+                *(("HGET", f"{self._base}:{of}", id) for of in ("keys", "used"))
+            )
         return _key(stored, used) if stored else None
 
     def all(self) -> tuple[ApiKey, ...]:
         with translated():
-            pipe = self._client.pipeline()
-            pipe.hgetall(f"{self._base}:keys")
-            pipe.hgetall(f"{self._base}:used")
-            stored, used = pipe.execute()
+            tables = self._snapshot(*(("HGETALL", f"{self._base}:{of}") for of in ("keys", "used")))
+        stored, used = map(scripts.pairs, tables)
         found = (_key(value, used.get(id)) for id, value in stored.items())
         return tuple(sorted(found, key=lambda key: key.name))
 

@@ -38,6 +38,7 @@ class RedisConnections(Generic[D, O_]):
         self._content = f"{base}{content}"
         sources = scripts.load("connections.lua")
         self._scripts = {name: client.register_script(text) for name, text in sources.items()}
+        self._snapshot = scripts.Snapshot(client)
 
     def declare(self, declared: Sequence[D]) -> None:
         self._run("declare", *(x for one in declared for x in (one.name, json.dumps(asdict(one)))))
@@ -65,11 +66,13 @@ class RedisConnections(Generic[D, O_]):
     def _stored(self) -> Iterator[Stored]:
         """Yield each connection, by name; all of them are read in one round trip."""
         with translated():
-            pipe = self._client.pipeline()
-            pipe.hgetall(f"{self._base}:declared")
-            pipe.hgetall(f"{self._base}:synced:outcomes")
-            pipe.hgetall(f"{self._base}:synced:wanted")
-            declared, outcomes, wanted = pipe.execute()
+            tables = self._snapshot(
+                *(
+                    ("HGETALL", f"{self._base}:{of}")
+                    for of in ("declared", "synced:outcomes", "synced:wanted")
+                )
+            )
+        declared, outcomes, wanted = map(scripts.pairs, tables)
         for name, value in sorted(declared.items()):
             outcome = json.loads(outcomes.get(name, b"{}"))
             yield Stored(json.loads(value), outcome, wanted.get(name, b"").decode())

@@ -93,6 +93,7 @@ class RedisLedger:
         self._scripts = {
             name: client.register_script(names + text) for name, text in sources.items()
         }
+        self._snapshot = scripts.Snapshot(client)
 
     # Catalog
 
@@ -117,10 +118,10 @@ class RedisLedger:
 
     def labels(self) -> Mapping[RepositoryName, Label | None]:
         with translated():
-            pipe = self._client.pipeline()
-            pipe.hkeys(self._key("repositories"))
-            pipe.hgetall(self._key("labels"))
-            names, labels = pipe.execute()
+            names, flat = self._snapshot(
+                ("HKEYS", self._key("repositories")), ("HGETALL", self._key("labels"))
+            )
+        labels = scripts.pairs(flat)
         return {RepositoryName(name.decode()): _label(labels.get(name)) for name in names}
 
     def urls(self) -> Mapping[RepositoryName, str]:
@@ -133,17 +134,13 @@ class RedisLedger:
         return found
 
     def get_all(self, names: Sequence[RepositoryName]) -> tuple[Repository | None, ...]:
-        if not names:
-            return ()
+        return tuple(found for some in _batches(names) for found in self._some(some))
+
+    def _some(self, names: Sequence[RepositoryName]) -> Iterator[Repository | None]:
         with translated():
-            pipe = self._client.pipeline()
-            for table in _CATALOG:
-                pipe.hmget(self._key(table), names)
-            columns = pipe.execute()
-        return tuple(
-            _repository(name, value, *rest) if value else None
-            for name, value, *rest in zip(names, *columns, strict=True)
-        )
+            columns = self._snapshot(*(("HMGET", self._key(table), *names) for table in _CATALOG))
+        for name, value, *rest in zip(names, *columns, strict=True):
+            yield _repository(name, value, *rest) if value else None
 
     def names(self) -> tuple[RepositoryName, ...]:
         with translated():
@@ -152,10 +149,8 @@ class RedisLedger:
 
     def repositories(self) -> tuple[Repository, ...]:
         with translated():
-            pipe = self._client.pipeline()
-            for table in _CATALOG:
-                pipe.hgetall(self._key(table))
-            found, *rest = pipe.execute()
+            tables = self._snapshot(*(("HGETALL", self._key(table)) for table in _CATALOG))
+        found, *rest = map(scripts.pairs, tables)
         return tuple(
             _repository(RepositoryName(name.decode()), value, *(one.get(name) for one in rest))
             for name, value in sorted(found.items())

@@ -49,5 +49,43 @@ class Bulk:
         return pipe.execute()
 
 
+class Snapshot:
+    """Reads several keys at one moment, in one round trip.
+
+    At its memory limit the server refuses a transaction even if that only reads.
+    """
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._script = client.register_script(_SNAPSHOT)
+
+    def __call__(self, *commands: Sequence[str]) -> list[Any]:
+        """Return the reply of each command, as the server sends it, such as flat lists of pairs.
+
+        Each may have a few thousand arguments at most.
+        """
+        args: list[str | int] = []
+        for command in commands:
+            args += [len(command), *command]
+        found: list[Any] = self._script(args=args)
+        return found
+
+
+#: ARGV: each command after the number of its parts -> replies
+_SNAPSHOT = """
+local found, i = {}, 1
+while i <= #ARGV do
+  local last = i + tonumber(ARGV[i])
+  found[#found + 1] = redis.call(unpack(ARGV, i + 1, last))
+  i = last + 1
+end
+return found
+"""
+
+
+def pairs(flat: Sequence[bytes]) -> dict[bytes, bytes]:
+    """Return what a flat list of fields and values holds."""
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
 def _text(file: str) -> str:
     return resources.files(__package__).joinpath(file).read_text("utf-8")

@@ -8,7 +8,9 @@ import socket
 import pytest
 from redis import exceptions
 
-from codelode.access import EVERYTHING
+from codelode.access import EVERYTHING, Label, Role
+from codelode.api_keys import ApiKey
+from codelode.backends.redis.api_keys import RedisApiKeys
 from codelode.backends.redis.connection import (
     TRANSLATIONS,
     connect,
@@ -19,6 +21,7 @@ from codelode.backends.redis.connection import (
 )
 from codelode.backends.redis.graph import RedisGraph
 from codelode.backends.redis.ledger import RedisLedger
+from codelode.backends.redis.permissions import RedisPermissionStates
 from codelode.backends.redis.symbols import RedisSymbols
 from codelode.errors import (
     Busy,
@@ -28,6 +31,7 @@ from codelode.errors import (
     TimedOut,
     Unavailable,
 )
+from codelode.host_permissions import SyncDeclaration
 from codelode.model import (
     DEFAULT_REF,
     Edge,
@@ -209,3 +213,24 @@ def test_a_server_that_lost_its_scripts_is_given_them_again(redis, redis_admin):
     redis_admin.script_flush()
 
     assert graph.outgoing("acme/app", DEFAULT_REF, ["a.py"]) == {"a.py": (edge,)}
+
+
+def test_at_the_memory_limit_everything_can_be_read(full_redis, redis_admin):
+    redis_admin.config_set("maxmemory", 0)
+    ledger, keys = RedisLedger(full_redis), RedisApiKeys(full_redis)
+    name = RepositoryName("acme/app")
+    repository = Repository(name, "https://host.example/app", RefName("main"), label=Label.PRIVATE)
+    ledger.register(repository)
+    ledger.set_label(name, Label.PRIVATE)
+    key = ApiKey("a1b2", "ci", "digest", Role.READER, (("acme/*",),), 1.0, "admin")
+    keys.add(key)
+    sync = SyncDeclaration("host", "github", "https://host.example/", 60, 600, False, "")
+    RedisPermissionStates(full_redis).declare([sync])
+    redis_admin.config_set("maxmemory", 1)
+
+    assert ledger.get(name) == repository
+    assert ledger.repositories() == (repository,)
+    assert ledger.labels() == {name: Label.PRIVATE}
+    assert keys.get("a1b2") == key
+    assert keys.all() == (key,)
+    assert [one.declared for one in RedisPermissionStates(full_redis).states()] == [sync]
