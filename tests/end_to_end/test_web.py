@@ -21,6 +21,7 @@ PLANT = "<script>planted=1</script><img src=x onerror=planted=1>"
 HOSTILE_PATH = "src/<img src=x onerror=planted=1>.py"
 HOSTILE_REF = "<script>planted=1</script>"
 HOSTILE_NAME = "acme/planted"  # a name itself cannot hold markup
+COPIED, COPY = "kombu/common.py", "copied/common.py"
 HOSTILE_CODE = f'''def planted_name():
     """{PLANT}"""
     return "</code></li></ol>{PLANT}\x1b[2J\u202e"
@@ -34,7 +35,8 @@ def served(tmp_path_factory, cluster_at, library, make_git):
     made.start()
     try:
         hostile = make_git()
-        hostile.commit({HOSTILE_PATH: HOSTILE_CODE, "README.md": PLANT})
+        copied = (library.folder / COPIED).read_text()
+        hostile.commit({HOSTILE_PATH: HOSTILE_CODE, "README.md": PLANT, COPY: copied})
         hostile.run("branch", HOSTILE_REF)
         with made.client() as client:
             client.index(str(library.folder), name="acme/library")
@@ -249,11 +251,35 @@ LOOKS = {
 }
 
 
+def test_copies_unfold_and_lead_to_their_code(open_page):
+    with open_page(VIEWS["results"]) as page:
+        copies = page.locator("details.copies").first
+        assert not copies.locator("a").first.is_visible()
+        copies.locator("summary").focus()
+        page.keyboard.press("Enter")
+        copies.locator("a").first.click()
+        page.wait_for_selector("#code li.on")
+        assert asked(page)["repository"][0] in ("acme/library", HOSTILE_NAME)
+        page.go_back()
+        page.click("text=Show all copies")
+        page.wait_for_selector(".chip.on:has-text('Show all copies')")
+        shown = page.inner_text("#results .files")
+        assert {COPIED, COPY} <= set(shown.split())
+        assert page.query_selector("details.copies") is None
+        assert page.problems == []
+
+
+def unfold(page):
+    """Open all that is folded, so that it is looked at too."""
+    page.evaluate("for (const one of document.querySelectorAll('main details')) one.open = true")
+
+
 @pytest.mark.parametrize("look", LOOKS)
 def test_every_view_is_accessible_and_fits_the_window(open_page, look):
     with open_page(**LOOKS[look]) as page:
         for name, path in VIEWS.items():
             page.goto(path)
+            unfold(page)
             picture(page, f"{name}-{look}")
             found = Axe().run(page).response["violations"]
             assert [(one["id"], one["nodes"][0]["html"]) for one in found] == [], name

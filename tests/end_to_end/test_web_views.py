@@ -18,6 +18,7 @@ from tests.end_to_end.test_web import (
     open_page,
     served,
     token,
+    unfold,
 )
 
 __all__ = ["chromium", "open_page", "served", "token"]  # fixtures
@@ -35,6 +36,7 @@ VIEWS = {
     "repositories": "/repositories",
     "failures": "/repositories/failures?all=1",
     "graph": f"/graph?{urlencode({'repository': 'acme/library', 'path': FILE})}",
+    "graph-repository": "/graph?repository=acme/library&depth=2",
     "graph-empty": "/graph",
     "map": "/map?repository=acme/library&colour=category",
     "map-empty": "/map",
@@ -248,8 +250,9 @@ def test_every_view_is_accessible_and_fits_the_window(open_page, look):
     with open_page(**LOOKS[look]) as page:
         for name, path in VIEWS.items():
             page.goto(path)
-            if name == "graph":
+            if name in ("graph", "graph-repository"):
                 page.wait_for_selector("#canvas[data-nodes]")
+            unfold(page)
             picture(page, f"{name}-{look}")
             found = Axe().run(page).response["violations"]
             assert [(one["id"], one["nodes"][0]["html"]) for one in found] == [], name
