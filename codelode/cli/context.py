@@ -108,8 +108,7 @@ def context(
         click.echo(printing.to_json(fields))
     elif made.text:
         click.echo(printing.plain(made.text))
-    for notice in made.search.notices:
-        printing.note(f"note: {notice}")
+    printing.notices(made.search.notices)
     of = counted(len(made.search), "hit")
     printing.note(f"{counted(made.tokens, 'token')}, {made.left_out} of {of} left out")
     is_found = made.text and not (require_match and made.search.unmatched)

@@ -146,16 +146,14 @@ def explain(*, client: Client, subject: str, repository: str, ref: str, as_json:
     for name, paths in relations:
         for path in paths:
             click.echo(f"{name:<11} {quoted(path)}")
-    for notice in about.notices:
-        printing.note(f"note: {notice}")
+    printing.notices(about.notices)
 
 
 def show(found: Graph) -> None:
     """Print one edge per line, indented by its distance."""
     for link in found.links:
         click.echo(_line(link, found.repository))
-    for notice in found.notices:
-        printing.note(f"note: {notice}")
+    printing.notices(found.notices)
     printing.note(f"{counted(len(found.links), 'link')} around a {found.subject_kind}")
 
 

@@ -165,8 +165,7 @@ def _print(found: Iterator[MatchingFile | GrepSummary], form: Form) -> GrepSumma
         click.echo(f"{gap}{form(part)}")
         gap = f"{GAP}\n" if any(not line.is_match for line in part.lines) else gap
     assert summary is not None, "the stream ends with it"
-    for notice in summary.notices:
-        printing.note(f"note: {notice}")
+    printing.notices(summary.notices)
     printing.note(_told(summary))
     return summary
 

@@ -144,8 +144,7 @@ def _list(context: click.Context, found: SymbolList, *, as_json: bool) -> None:
 
 
 def _tell(notices: Iterable[str], summary: str) -> None:
-    for notice in notices:
-        printing.note(f"note: {notice}")
+    printing.notices(notices)
     printing.note(summary)
 
 

@@ -6,6 +6,7 @@ Repository content is not trusted: see `codelode.display`.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -23,10 +24,19 @@ from codelode.text.excerpts import excerpt
 if TYPE_CHECKING:
     from codelode.client import Hit, SearchResult
 
+#: Fields of requests that notices name, and that are options here.
+_FIELD = re.compile(r"`(limit)`")
+
 
 def note(text: str) -> None:
     """Print one line on stderr."""
     click.echo(plain(text.replace("\n", "\\n")), err=True)
+
+
+def notices(found: Iterable[str]) -> None:
+    """Print the notices of an answer on stderr; a field that one names is an option here."""
+    for notice in found:
+        note(f"note: {_FIELD.sub(lambda name: f'--{name[1]}', notice)}")
 
 
 def complain(message: str) -> None:

@@ -227,8 +227,7 @@ def show(
     ]
     if text := "\n\n".join(filter(None, (*parts, around(result)))):
         terminal.show(text)
-    for notice in result.notices:
-        printing.note(f"note: {notice}")
+    printing.notices(result.notices)
     if explain:
         stages = ", ".join(f"{stage} {ms:.1f} ms" for stage, ms in result.stages)
         printing.note(f"{result.query_kind} query: {stages or 'no stages reported'}")

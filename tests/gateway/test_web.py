@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 from codelode.settings import Settings
 from gateway.api.web import assets
 from gateway.api.web.headers import POLICY
+from gateway.api.web.labels import worded
 from gateway.api.web.links import code_url
 from gateway.api.web.pages import PART
 from gateway.api.web.parameters import TOP_K, SearchParameters
@@ -149,6 +150,22 @@ async def test_copies_are_one_hit_that_unfolds_and_hits_of_their_own_on_request(
     assert 'class="copies"' not in apart.text
     assert paths(apart).count("src/pool.py") == 2
     assert '<input type="hidden" form="search" name="copies" value="1">' in apart.text
+
+
+async def test_messages_name_what_the_page_has_for_commands(two):
+    page = await two.get("/search?q=sessions&repo=acme/ap")
+
+    assert page.status_code == 400
+    assert "`codelode" not in page.text
+    assert "Repository" in page.text
+
+
+def test_remedies_are_those_of_the_page():
+    assert worded("none is indexed yet: run `codelode index URL_OR_PATH`") == (
+        "none is indexed yet: use “Index a repository” under “Repositories”"
+    )
+    assert worded("(`codelode default NAME REF`)") == "(`codelode default NAME REF`)"
+    assert worded("raise `limit` for more") == "raise the limit for more"
 
 
 async def test_the_order_is_explained_where_it_is_asked_for(two):

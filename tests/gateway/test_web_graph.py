@@ -98,8 +98,8 @@ async def test_links_that_are_left_out_are_shown_with_a_higher_limit(tmp_path):
         cut = Page(await browser.get(f"{query}&limit=1"))
         whole = Page(await browser.get(query))
 
-    assert "raise `limit` for more" in cut.text
-    assert "raise `limit`" not in whole.text
+    assert "raise the limit for more" in cut.text
+    assert "raise the limit" not in whole.text
     assert len(nested(whole)) > len(nested(cut))
 
 

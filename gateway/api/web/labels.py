@@ -1,7 +1,8 @@
-"""Name the fields of requests as the pages label them, so that an error is found where it is."""
+"""Say messages in the words of the pages: the labels of fields, and what stands for commands."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from gateway.api.rest.problems import Problem
@@ -37,8 +38,36 @@ LABELS = {
 }
 
 
+#: Commands that remedies name, and what the pages have in their place.
+_COMMANDS = {
+    "repos": "“Repositories” above",
+    "status": "“Repositories” above",
+    "index": "“Index a repository” under “Repositories”",
+    "search": "a search",
+    "failures": "“Failed files and reasons” under “Repositories”",
+}
+_COMMAND = re.compile(r"(run )?`codelode (\w+)(?: [^`\n]*)?`")
+_LIMIT = "raise `limit`"
+
+
+def worded(message: str) -> str:
+    """Return the message with the remedies of the pages: `codelode repos` → “Repositories” above.
+
+    Commands that the pages have nothing for stay.
+    """
+    return _COMMAND.sub(_worded, message).replace(_LIMIT, "raise the limit")
+
+
+def _worded(command: re.Match[str]) -> str:
+    known = _COMMANDS.get(command[2])
+    if known is None:
+        return command[0]
+    return f"use {known}" if command[1] else known
+
+
 def labelled(told: Problem) -> Problem:
-    """Return the problem with the label of its field in place of the field's name."""
+    """Return the problem in the words of the pages, with the label of its field for its name."""
+    told = replace(told, detail=worded(told.detail))
     label = LABELS.get(told.field) or _option(told.field)
     if not label:
         return told

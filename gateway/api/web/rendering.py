@@ -16,6 +16,7 @@ from codelode.counts import counted
 from codelode.display import plain, quoted
 from gateway.api.rest.calls import Call
 from gateway.api.web import assets
+from gateway.api.web.labels import worded
 
 
 class NavItem(NamedTuple):
@@ -42,7 +43,7 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.filters.update(plain=plain, quoted=quoted)
+_templates.filters.update(plain=plain, quoted=quoted, worded=worded)
 _templates.globals.update(asset=assets.url, counted=counted, navigation=NAVIGATION)
 for _name in _templates.list_templates():
     _templates.get_template(_name)  # compiles it before the first request

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 
+from codelode.cli import printing
 from codelode.client import Client, GraphLink, GraphNode
 from codelode.errors import InvalidQuery
 from codelode.v1 import graph_pb2, graph_pb2_grpc
@@ -141,3 +142,9 @@ def test_the_client_gives_values(address, service):
         assert found.notices == ("cut",)
         with pytest.raises(InvalidQuery, match="relations"):
             client.graph("a.py", relations="imports")
+
+
+def test_a_notice_names_the_option_of_the_command(capsys):
+    printing.notices(["imports: only the first 7 are shown; raise `limit` for more"])
+
+    assert "raise --limit for more" in capsys.readouterr().err
