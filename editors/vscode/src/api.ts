@@ -20,6 +20,7 @@ export interface Status {
   runs: Run[];
   chunks: number;
   problems: string[];
+  servers: { role: string; problem: string }[];
 }
 
 export interface Hit {

@@ -63,8 +63,10 @@ function unconnected(): Shown {
 function described(status: Status, server: string, isUnindexed: boolean): Shown {
   const command = "codelode.search";
   const about = `codelode ${status.version} at ${server}, ${status.chunks} chunks`;
-  if (status.problems.length) {
-    const tooltip = status.problems.join("\n");
+  const away = status.servers.filter((one) => one.problem);
+  const problems = [...away.map((one) => `${one.role}: ${one.problem}`), ...status.problems];
+  if (problems.length) {
+    const tooltip = problems.join("\n");
     return { text: "$(warning) codelode: degraded", tooltip, command, isWarning: true };
   }
   const runs = status.runs.filter((run) => ACTIVE.includes(run.state));
