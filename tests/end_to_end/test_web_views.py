@@ -15,6 +15,7 @@ from tests.end_to_end.test_web import (
     LOOKS,
     asked,
     chromium,
+    loaded,
     open_page,
     served,
     token,
@@ -260,11 +261,8 @@ def test_every_view_is_accessible_and_fits_the_window(open_page, look):
             assert wide <= 0, f"{name} is {wide} px wider than the window"
 
 
-def test_a_page_of_code_is_light(open_page):
+def test_every_view_is_light(open_page):
     with open_page() as page:
-        seen = {}
-        page.on("response", lambda one: seen.__setitem__(one.url, len(one.body())))
-        page.goto(CODE)
-        page.wait_for_load_state("load")
-
-        assert sum(seen.values()) <= 200_000, seen
+        for path in VIEWS.values():
+            seen = loaded(page, path)
+            assert sum(seen.values()) <= 200_000, seen
