@@ -119,7 +119,6 @@ def _checked(request: GrepRequest, catalog: VisibleCatalog) -> _Search:
     filters = queries.filters(request.filters, catalog)
     if written:
         filters = narrowed(filters, written, catalog)
-        involve(filters.repositories)
     return _Search(pattern, filters, limit, request, written)
 
 

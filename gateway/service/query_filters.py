@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from codelode.globs import is_literal
 from codelode.model import Filters, RepositoryName
 from codelode.query_language import PREFIXES, WrittenFilter
 from gateway.service import queries
+from gateway.service.audit import involve
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.requests import GivenFilters
 
@@ -28,13 +29,15 @@ _EXACT = ("repositories", "languages", "kinds")
 
 
 def narrowed(
-    filters: Filters, written: Iterable[WrittenFilter], catalog: VisibleCatalog
+    filters: Filters, written: Sequence[WrittenFilter], catalog: VisibleCatalog
 ) -> Filters:
     """Return the filters of the request with those of its query. Raises InvalidQuery.
 
-    Values of one field are alternatives, so globs of both places cannot be put together.
+    Values of one field are alternatives, so globs of both places cannot be put together. The
+    repositories that the query names are added to the audit record first, as those of the request.
     """
     made = Filters()
+    involve(_named(written))
     for one in written:
         found = _checked(one, catalog)
         name = _EXCLUDING[one.field] if one.is_exclusion else one.field
@@ -49,6 +52,10 @@ def narrowed(
         changed: dict[str, Any] = {name: value}
         made = replace(made, **changed)
     return _merged(filters, made)
+
+
+def _named(written: Sequence[WrittenFilter]) -> Iterator[str]:
+    return (one.value for one in written if one.field == "repositories" and not one.is_exclusion)
 
 
 def _common(one: WrittenFilter, given: tuple[str, ...], value: tuple[str, ...]) -> tuple[str, ...]:

@@ -173,9 +173,7 @@ async def _query(
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
     if written := written_filters(request.query):
         read = partial(_with_written, request, written, catalog, for_context=for_context)
-        query = await asyncio.to_thread(read)
-        involve(query.filters.repositories)
-        return query
+        return await asyncio.to_thread(read)
     check = partial(queries.search_query, request, catalog, for_context=for_context)
     return check() if request.filters.is_empty else await asyncio.to_thread(check)
 

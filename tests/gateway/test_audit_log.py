@@ -134,6 +134,7 @@ URL = "https://user:pass/word@host.example/acme/nowhere.git"
         (search_pb2_grpc.SearchServiceStub, name, request)
         for name, request in (
             ("Search", search_pb2.SearchRequest(query="x", filters=FILTERED)),
+            ("Search", search_pb2.SearchRequest(query=f"x repo:{NOWHERE} -repo:acme/app")),
             (
                 "Context",
                 search_pb2.ContextRequest(
