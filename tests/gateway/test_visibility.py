@@ -102,6 +102,13 @@ WORDS = (
     *("load", "draw", "paint", "Store", "how to load and draw", "quokka", "marmotBase", "guide"),
     *("marmot_laod", "zebrBase", "Stroe", "quokaBase", "nowhereAtAll", "where is the zebr"),
 )
+#: Queries with filters in their words.
+WRITTEN = (
+    "repo:acme/zebra load",
+    "repo:acme/* draw",
+    "repo:acme/q* load",
+    "load -repo:acme/marmot",
+)
 PATHS = ("lib/store.py", "src/index.js", "src/quokka.js", "deploy/zebra.tf", "docs/guide.md")
 SUBJECTS = (*PATHS, "load", "draw", "Store.load", "zebraBase", "marmot_load")
 OPTIONS = (
@@ -128,7 +135,7 @@ some_filters = st.builds(
 options = st.sampled_from(OPTIONS).map(lambda values: GivenOptions(values=values))
 searches = st.builds(
     SearchRequest,
-    query=st.sampled_from(WORDS),
+    query=st.sampled_from((*WORDS, *WRITTEN)),
     filters=st.one_of(st.just(GivenFilters()), some_filters),
     top_k=st.just(200),
     explain=st.booleans(),
@@ -177,7 +184,7 @@ starts = st.builds(
 )
 greps = st.builds(
     GrepRequest,
-    pattern=st.sampled_from((*WORDS, "o", r"\w+Base\b", "load|draw", "(")),
+    pattern=st.sampled_from((*WORDS, *WRITTEN, "o", r"\w+Base\b", "load|draw", "(")),
     filters=st.one_of(st.just(GivenFilters()), some_filters),
     ignore_case=st.booleans(),
     limit=st.sampled_from((None, 2)),
