@@ -22,6 +22,7 @@ is_wanted = pytest.mark.skipif(
 
 
 @is_wanted
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_install_steps_make_a_program_without_the_tools_of_development(tmp_path):
     folders = {"/src": tmp_path / "src", "/wheels": tmp_path / "wheels", "/opt": tmp_path / "opt"}

@@ -408,6 +408,7 @@ async def test_a_key_works_while_its_use_cannot_be_recorded(keys):
 TOGETHER = 100
 
 
+@pytest.mark.slow
 async def test_many_wrong_keys_take_bounded_memory_and_one_lookup_each():
     class Counted(MemoryApiKeys):
         lookups = 0
