@@ -131,7 +131,10 @@ def broker_url(url: str) -> str:
 def depth(connection: Any, queue: str) -> int:
     """Return the number of messages in the queue, over a kombu connection.
 
-    Declares the queue, which writes nothing to Redis. A passive declaration would not find it: it
-    asks `EXISTS` without the key prefix (kombu 5.7).
+    At its memory limit the server refuses the transaction in which kombu counts them.
     """
-    return int(connection.default_channel.queue_declare(queue=queue).message_count)
+    channel = connection.default_channel
+    pipe = channel.client.pipeline(transaction=False)
+    for step in channel.priority_steps:
+        pipe.llen(f"{queue}{channel.sep}{step}" if step else queue)
+    return int(sum(pipe.execute()))

@@ -92,6 +92,17 @@ def test_late_messages_are_taken_together_and_after_all_others(
     assert redis.llen(f"{PREFIX}parse") == 0
 
 
+def test_the_depth_of_a_queue_is_known_at_the_memory_limit(
+    worker: Worker, redis_admin: Redis
+) -> None:
+    worker.send("parse", 3)
+    redis_admin.config_set("maxmemory", 1)
+    try:
+        assert jobs.depth(worker.connection, "parse") == 3
+    finally:
+        redis_admin.config_set("maxmemory", 0)
+
+
 MALFORMED = (
     b"no json",
     b"\xff\xfe",
