@@ -41,7 +41,7 @@ def answer(request: BaseHTTPRequestHandler, folder: Path, content: bytes) -> Non
         "GIT_PROTOCOL": request.headers.get("Git-Protocol", ""),
     }
     command = ["git", "http-backend"]
-    done = subprocess.run(command, env=variables, input=content, stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(command, env=variables, input=content, capture_output=True, check=False)
     head, _, rest = done.stdout.partition(b"\r\n\r\n")
     fields = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
     request.send_response(int(fields.pop("Status", "200").split()[0]))

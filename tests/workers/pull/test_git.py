@@ -15,6 +15,7 @@ import pytest
 from codelode.errors import Denied, InvalidSettings, NotFound, TimedOut, Unavailable
 from codelode.git_access import Header
 from codelode.model import Repository, RepositoryName
+from tests import git_http
 from tests.waiting import wait_until
 from workers.pull import git
 from workers.pull.mirror import Mirrors
@@ -36,10 +37,10 @@ class _Host(BaseHTTPRequestHandler):
         self._answer(b"")
 
     def do_POST(self):
-        self._answer(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+        self._answer(git_http.body(self))
 
     def _answer(self, body):
-        path, _, query = self.path.partition("?")
+        path = self.path.partition("?")[0]
         kind = path.split("/")[1]
         if kind == "stalls":
             self.stop.wait(60)
@@ -50,7 +51,8 @@ class _Host(BaseHTTPRequestHandler):
         elif kind == "breaks" and b"command=fetch" in body:
             self._refuse(500, path)
         else:
-            self._backend(re.sub("^/(private|breaks)/", "/", path), query, body)
+            self.path = re.sub("^/(private|breaks)/", "/", self.path)
+            git_http.answer(self, self.root, body)
 
     def _refuse(self, status, path):
         self.send_response(status)
@@ -60,30 +62,6 @@ class _Host(BaseHTTPRequestHandler):
             self.send_header("Location", f"/real/{path}")
         self.send_header("Content-Length", "0")
         self.end_headers()
-
-    def _backend(self, path, query, body):
-        variables = {
-            "PATH": os.environ["PATH"],
-            "GIT_PROJECT_ROOT": str(self.root),
-            "GIT_HTTP_EXPORT_ALL": "1",
-            "PATH_INFO": path,
-            "QUERY_STRING": query,
-            "REQUEST_METHOD": self.command,
-            "CONTENT_TYPE": self.headers.get("Content-Type", ""),
-            "CONTENT_LENGTH": str(len(body)),
-            "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
-            "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
-        }
-        done = subprocess.run(
-            ["git", "http-backend"], input=body, capture_output=True, env=variables, check=False
-        )
-        head, _, content = done.stdout.partition(b"\r\n\r\n")
-        fields = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
-        self.send_response(int(fields.pop("Status", "200").split()[0]))
-        for name, value in {**fields, "Content-Length": str(len(content))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(content)
 
     def log_message(self, *arguments):
         pass
