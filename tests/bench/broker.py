@@ -5,7 +5,7 @@
 Each repository is given to an embedded cluster. For some time after its plan is stored, the
 messages in Redis are counted, waiting and taken ones, with the memory of the keys that hold them.
 Then the run is cancelled: a window of files is in flight, and refilled, so a longer run holds no
-more. Beside it is the memory that all of Redis takes once the plan of the run is stored: that of the
+more. Beside it is the memory that Redis takes once the plan of the run is stored: that of the
 ledger.
 """
 
