@@ -12,12 +12,14 @@ demo: $(READY)  ## index this repository (or REPO=url-or-path) and search it
 # Tests that need servers spend much of the time waiting, so run more processes than cores.
 # `tests/grouping.py` orders the groups of tests, quick ones last.
 PROCESSES ?= 4
+# A crash of a test process ends the run: xdist 3.8 can wait for ever when it replaces the process.
+DISTRIBUTION := --dist loadscope --no-loadscope-reorder --max-worker-restart=0
 
 test: check  ## every check and every test, with real servers
-	@$(BIN)/pytest --numprocesses $(PROCESSES) --dist loadscope --no-loadscope-reorder
+	@$(BIN)/pytest --numprocesses $(PROCESSES) $(DISTRIBUTION)
 
 test-unit: $(READY)  ## the quick tests, which need no server
-	@$(BIN)/pytest -m "not server and not slow" --numprocesses auto --dist loadscope --no-loadscope-reorder
+	@$(BIN)/pytest -m "not server and not slow" --numprocesses auto $(DISTRIBUTION)
 
 check: $(READY)  ## style, types, import rules; changes nothing
 	@$(BIN)/ruff check --quiet .
