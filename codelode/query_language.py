@@ -1,8 +1,12 @@
-"""Find the filters that are written among the words of a query: `repo:acme/* -lang:go retry`.
+"""Find the filters and texts that are written in a query: `repo:acme/* -lang:go "no route"`.
 
 A word is a filter if it begins with one of PREFIXES and a value follows at once. Everything else is
 left as it is, because queries are also pasted code and messages: `std::vector`, `http://host/a`,
 `path: a`, and all queries of several lines. In quotes such a word is text, too.
+
+An expression is written between slashes, and has a sign that a path lacks. What stands in quotes
+must be in a hit only if the query has no other words: a message often quotes a name that its source
+does not have.
 """
 
 from __future__ import annotations
@@ -27,6 +31,32 @@ _FILTER = re.compile(
 _QUOTED = re.compile(r'(?<!\S)-?"[^"]*"(?!\S)')
 
 
+_TEXT = re.compile(
+    r'(?<!\S)(?P<no>-?)(?:"(?P<literal>[^"]++)"'
+    r"|/(?P<expression>(?![\s*])(?:[^/\\]|\\.)++)(?<!\s)/)(?!\S)"
+    r"|(?<!\S)(?P<or>or)(?!\S)"
+)
+#: Signs of an expression that a path or a URL does not have.
+_OF_EXPRESSIONS = frozenset("\\[(^$*+|")
+#: Signs and escapes of expressions, which are no words to search for.
+_NO_WORDS = re.compile(r"\\[A-Za-z]|\W")
+
+#: Longest text that must stand in a hit, characters; a longer one is searched as words.
+MAX_TEXT_CHARS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenText:
+    """A text or an expression that must stand in a hit, or must not."""
+
+    text: str  # as it is written
+    at: int  # number of its first character, from 1
+    value: str
+    is_expression: bool
+    is_exclusion: bool
+    is_alternative: bool = False  # to the one before
+
+
 @dataclass(frozen=True, slots=True)
 class WrittenFilter:
     """A filter in a query."""
@@ -43,6 +73,82 @@ class WrittenFilter:
         return PREFIXES[self.prefix]
 
 
+@dataclass(frozen=True, slots=True)
+class QueryParts:
+    """A query by its parts."""
+
+    words: str  # by which it is ranked; empty: it only narrows
+    filters: tuple[WrittenFilter, ...]
+    texts: tuple[WrittenText, ...]
+
+
+def parts_of(text: str) -> QueryParts:
+    """Return the parts of a query; most have only words."""
+    filters = written_filters(text)
+    blank = text
+    for one in filters:  # so that what follows keeps its place
+        blank = f"{blank[: one.at - 1]}{' ' * len(one.text)}{blank[one.at - 1 + len(one.text) :]}"
+    texts = written_texts(blank)
+    return QueryParts(_words(text, filters, texts), filters, texts)
+
+
+def words_of(text: str) -> str:
+    """Return the words of a query, without the filters in it and what it excludes."""
+    return parts_of(text).words
+
+
+def written_texts(text: str) -> tuple[WrittenText, ...]:
+    """Return the texts and expressions in a query without filters."""
+    if not ('"' in text or "/" in text) or "\n" in text.strip():
+        return ()
+    is_alone = not _TEXT.sub("", text).strip()
+    made: list[WrittenText] = []
+    is_next = False
+    for found in _TEXT.finditer(text):
+        if found["or"]:
+            is_next = bool(made) and not made[-1].is_exclusion
+            continue
+        if _counts(found, is_alone=is_alone):
+            made.append(_written_text(found, is_alternative=is_next))
+        is_next = False
+    return tuple(made)
+
+
+def whole_text(text: str) -> WrittenText | None:
+    """Return the text or expression that is all of a query; None: it is something else."""
+    made = written_texts(text)
+    is_whole = len(made) == 1 and made[0].text == text.strip() and not made[0].is_exclusion
+    return made[0] if is_whole else None
+
+
+def _words(text: str, filters: Iterable[WrittenFilter], texts: Iterable[WrittenText]) -> str:
+    """Return the words by which a query is ranked: its own, else those of its texts."""
+    rest = without(text, sorted([*filters, *texts], key=lambda one: one.at))
+    wanted = [one for one in texts if not one.is_exclusion]
+    if not wanted or any(word != "or" for word in rest.split()):
+        return rest
+    words = (_NO_WORDS.sub(" ", one.value) if one.is_expression else one.value for one in wanted)
+    return " ".join(words).strip() or wanted[0].value
+
+
+def _counts(found: re.Match[str], *, is_alone: bool) -> bool:
+    """Return whether what is written in quotes or between slashes is a text of the query."""
+    if found["literal"]:
+        return (is_alone or bool(found["no"])) and len(found["literal"]) <= MAX_TEXT_CHARS
+    return not _OF_EXPRESSIONS.isdisjoint(found["expression"])
+
+
+def _written_text(found: re.Match[str], *, is_alternative: bool) -> WrittenText:
+    return WrittenText(
+        text=found.group(),
+        at=found.start() + 1,
+        value=found["literal"] or found["expression"].replace("\\/", "/"),
+        is_expression=not found["literal"],
+        is_exclusion=bool(found["no"]),
+        is_alternative=is_alternative and not found["no"],
+    )
+
+
 def written_filters(text: str) -> tuple[WrittenFilter, ...]:
     """Return the filters in a query; none in one of several lines, which is code or a message."""
     if ":" not in text or "\n" in text.strip():
@@ -55,8 +161,8 @@ def written_filters(text: str) -> tuple[WrittenFilter, ...]:
     )
 
 
-def without(text: str, written: Iterable[WrittenFilter]) -> str:
-    """Return the query without these filters."""
+def without(text: str, written: Iterable[WrittenFilter | WrittenText]) -> str:
+    """Return the query without these parts."""
     for one in reversed(list(written)):
         text = f"{text[: one.at - 1].rstrip()} {text[one.at - 1 + len(one.text) :].lstrip()}"
     return text.strip()
@@ -71,11 +177,6 @@ def leading_filters(text: str) -> tuple[tuple[WrittenFilter, ...], str]:
         found.append(one)
         end = one.at - 1 + len(one.text)
     return tuple(found), text[end:].lstrip() if found else text
-
-
-def words_of(text: str) -> str:
-    """Return the query without the filters in it."""
-    return without(text, written_filters(text))
 
 
 def _written(found: re.Match[str]) -> WrittenFilter:

@@ -129,10 +129,10 @@ def semantic_key(query: SearchQuery, shape: Shape) -> str | None:
     """Return the bucket of the semantic query cache; only queries in one bucket share answers.
 
     It is a hash like that of `cache_key`, but without function words. None for a query that must
-    not share an answer: a name, code, or a later page, which belongs to the search that it
-    continues.
+    not share an answer: a name, code, one that says what stands in hits, or a later page, which
+    belongs to the search that it continues.
     """
-    if query.offset or kind(query.text) is not QueryKind.NATURAL_LANGUAGE:
+    if query.offset or query.texts or kind(query.text) is not QueryKind.NATURAL_LANGUAGE:
         return None
     return _digest({**_shaped(query, shape), "literals": literals(query.text)})
 
@@ -146,6 +146,7 @@ def _shaped(query: SearchQuery, shape: Shape) -> dict[str, object]:
         "top_k": query.top_k,
         "offset": query.offset,
         "filters": filters,
+        "texts": query.texts.key if query.texts else "",
         "visible": query.visible.digest,
         "options": asdict(query.options),
         **asdict(shape),

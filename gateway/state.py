@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from codelode.access import Visibility
+from codelode.grams import Grams
 from codelode.model import (
     Candidate,
     Category,
@@ -98,6 +99,25 @@ class Mark(StrEnum):
     TRUNCATED = "truncated"  # the target imports more, which is not followed
 
 
+class TextTest(Protocol):
+    """Knows which texts a query wants to stand in a chunk, and which ones it excludes."""
+
+    @property
+    def key(self) -> str:
+        """Return the text by which two tests are told apart."""
+
+    @property
+    def needed(self) -> Grams:
+        """Return the trigrams of a file that may have a chunk with what is wanted."""
+
+    @property
+    def is_excluding(self) -> bool:
+        """Return whether nothing is wanted."""
+
+    def holds(self, text: str) -> bool:
+        """Return whether the text has what is wanted, and nothing that is excluded."""
+
+
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
     """A checked request: everything that shapes the answer, and therefore part of the cache key."""
@@ -107,6 +127,7 @@ class SearchQuery:
     filters: Filters = field(default_factory=Filters)
     options: Options = field(default_factory=Options)
     offset: int = 0  # number of hits on earlier pages
+    texts: TextTest | None = None  # that a hit must have or must not have
     visible: Visibility = field(kw_only=True)  # outer bound of every read
 
 

@@ -31,7 +31,8 @@ class SearchRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """Words, an identifier, or a code snippet; 1 to 8,192 characters. Words such as `repo:acme/*`,
-    `lang:go`, `-path:tests/**` are filters (docs/ranking.md).
+    `lang:go`, `-path:tests/**` are filters, and "texts" and /expressions/ must stand in the hits
+    (docs/ranking.md).
     """
     top_k: _builtins.int
     """Number of hits, 1 to 200. Not set means 10."""

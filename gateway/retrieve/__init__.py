@@ -18,6 +18,7 @@ from gateway.retrieve.frames import of_frames
 from gateway.retrieve.hybrid import KEYWORDS_ONLY, candidates, embed
 from gateway.retrieve.occurrence import checked
 from gateway.retrieve.staged import staged
+from gateway.retrieve.texts import with_texts
 from gateway.state import AlternateQuery, Backends, SearchState
 
 __all__ = ["KEYWORDS_ONLY", "embed", "retrieve"]
@@ -27,6 +28,8 @@ async def retrieve(state: SearchState, backends: Backends) -> SearchState:
     """Add the candidates of the hybrid index, and what the query asks for in vain."""
     vector, notices = await embed(state.query.text, backends.embedder)
     state = await _retrieved(state.noticed(*notices), vector, backends)
+    if state.query.texts is not None:
+        return await with_texts(state, state.query.texts, backends)
     return await checked(state, vector, backends)
 
 

@@ -22,7 +22,7 @@ from codelode.file_text import file_text
 from codelode.grams import NOTHING
 from codelode.model import Chunk, FileKey, FileQuery, Filters, RepositoryName
 from codelode.permalinks import permalink
-from codelode.query_language import WrittenFilter, leading_filters
+from codelode.query_language import WrittenFilter, leading_filters, whole_text
 from gateway.exact.matching import Text, lines, matching
 from gateway.exact.pattern import Pattern, Wanted, compiled
 from gateway.exact.scope import admitted
@@ -103,10 +103,11 @@ async def grep(
 def _checked(request: GrepRequest, catalog: VisibleCatalog) -> _Search:
     """Return the request with its pattern compiled. Raises InvalidQuery."""
     written, text = ((), request.pattern) if request.literal else leading_filters(request.pattern)
+    whole = whole_text(text) if written else None
     pattern = compiled(
         Wanted(
-            text,
-            is_literal=request.literal,
+            whole.value if whole else text,
+            is_literal=not whole.is_expression if whole else request.literal,
             ignores_case=request.ignore_case,
             whole_words=request.whole_word,
             multiline=request.multiline,

@@ -1,4 +1,4 @@
-"""Apply the filters that are written among the words of a query (`codelode.query_language`)."""
+"""Apply the filters and texts that are written in a query (`codelode.query_language`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from codelode import repository_globs
 from codelode.errors import InvalidQuery
 from codelode.globs import is_literal
 from codelode.model import Filters, RepositoryName
-from codelode.query_language import PREFIXES, WrittenFilter
+from codelode.query_language import PREFIXES, WrittenFilter, WrittenText
+from gateway.exact.texts import Texts, pattern_of, texts
 from gateway.service import queries
 from gateway.service.audit import involve
 from gateway.service.catalog import VisibleCatalog
@@ -58,6 +59,16 @@ def _named(written: Sequence[WrittenFilter]) -> Iterator[str]:
     return (one.value for one in written if one.field == "repositories" and not one.is_exclusion)
 
 
+def compiled_texts(written: Sequence[WrittenText]) -> Texts | None:
+    """Return the test of what is written; None: there is nothing. Raises InvalidQuery."""
+    for one in written:
+        try:
+            pattern_of(one)
+        except InvalidQuery as exc:
+            raise _wrong(one, exc.message) from exc
+    return texts(written) if written else None
+
+
 def _common(one: WrittenFilter, given: tuple[str, ...], value: tuple[str, ...]) -> tuple[str, ...]:
     """Return the values that the request and the query both admit."""
     if one.field not in _EXACT:
@@ -68,7 +79,7 @@ def _common(one: WrittenFilter, given: tuple[str, ...], value: tuple[str, ...]) 
     return found
 
 
-def _wrong(one: WrittenFilter, why: str) -> InvalidQuery:
+def _wrong(one: WrittenFilter | WrittenText, why: str) -> InvalidQuery:
     """Return the error that says where in the query what is wrong."""
     text = one.text[:100]
     return InvalidQuery(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 
@@ -13,7 +13,7 @@ from codelode.access import Principal
 from codelode.errors import InvalidQuery
 from codelode.model import Filters, RepositoryName
 from codelode.permalinks import permalink
-from codelode.query_language import WrittenFilter, without, written_filters
+from codelode.query_language import QueryParts, parts_of
 from gateway import pipeline
 from gateway.options import Options
 from gateway.service import paging, queries
@@ -25,7 +25,7 @@ from gateway.service.coverage import MAX_REPOSITORIES, Coverage
 from gateway.service.dependencies import Dependencies, reads_index, start_in_thread
 from gateway.service.facets import facets
 from gateway.service.hints import filter_hints
-from gateway.service.query_filters import narrowed
+from gateway.service.query_filters import compiled_texts, narrowed
 from gateway.service.requests import SearchRequest, SimilarRequest
 from gateway.service.results import (
     ContextAnswer,
@@ -171,27 +171,26 @@ async def _query(
     """Return the checked query; names in filters are looked up in the ledger, in a thread."""
     involve(query=request.query)
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
-    if written := written_filters(request.query):
-        read = partial(_with_written, request, written, catalog, for_context=for_context)
+    parts = parts_of(request.query)
+    if parts.filters or parts.texts:
+        read = partial(_with_written, request, parts, catalog, for_context=for_context)
         return await asyncio.to_thread(read)
     check = partial(queries.search_query, request, catalog, for_context=for_context)
     return check() if request.filters.is_empty else await asyncio.to_thread(check)
 
 
 def _with_written(
-    request: SearchRequest,
-    written: Sequence[WrittenFilter],
-    catalog: VisibleCatalog,
-    *,
-    for_context: bool,
+    request: SearchRequest, parts: QueryParts, catalog: VisibleCatalog, *, for_context: bool
 ) -> SearchQuery:
-    """Return the checked query with the filters that are written in it."""
-    words = without(request.query, written)
-    if not words:
-        raise InvalidQuery("query", "has only filters; say in words or code what to look for")
-    asked = replace(request, query=words)
+    """Return the checked query with the filters and texts that are written in it."""
+    if not parts.words:
+        raise InvalidQuery(
+            "query", "has only filters and exclusions; say in words or code what to look for"
+        )
+    asked = replace(request, query=parts.words)
     query = queries.search_query(asked, catalog, for_context=for_context)
-    return replace(query, filters=narrowed(query.filters, written, catalog))
+    filters = narrowed(query.filters, parts.filters, catalog)
+    return replace(query, filters=filters, texts=compiled_texts(parts.texts))
 
 
 def _paged(answer: SearchAnswer, state: SearchState) -> SearchAnswer:
@@ -291,7 +290,7 @@ def _search_digest(query: SearchQuery) -> str:
     """Return a digest of the search and its visibility, to which a page token is bound."""
     written = (
         f"{pipeline.VERSION} {query.text!r} {query.top_k} {_written(query.filters)} "
-        f"{_written(query.options)} {query.visible.digest}"
+        f"{_written(query.options)} {query.texts.key if query.texts else ''} {query.visible.digest}"
     )
     return hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 

@@ -617,6 +617,8 @@ QUESTIONS = {
         "search",
         SearchRequest("retry repo:acme/* -lang:py file:*.js sym:re* kind:function", top_k=5),
     ),
+    "a text in the query": ("search", SearchRequest('lang:js "return retry" or "call()"', top_k=5)),
+    "an expression in the query": ("search", SearchRequest(r'retry /fetch\(\w+/ -"zzz"', top_k=5)),
     "filters in the query of a context": ("context", SearchRequest("retry lang:js", top_k=20)),
     "filters before a pattern": (
         "grep",
@@ -793,6 +795,7 @@ WRONG = {
     "a ref": ("search", SearchRequest("x", GivenFilters(ref="mian"), 5)),
     "a filter in the query": ("search", SearchRequest("retry lang:pythn", top_k=5)),
     "a repository in the query": ("search", SearchRequest("retry repo:acme/htp", top_k=5)),
+    "an expression in a query": ("search", SearchRequest("retry /(a/", top_k=5)),
     "only filters in the query": ("search", SearchRequest("lang:js", top_k=5)),
     "a filter before a pattern": ("grep", GrepRequest("lang:pythn a", limit=5)),
     "an option": (

@@ -8,9 +8,16 @@ import pytest
 
 from codelode.access import EVERYTHING, Principal, Role, Visibility
 from codelode.errors import InvalidQuery
-from codelode.query_language import leading_filters, words_of, written_filters
+from codelode.query_language import (
+    leading_filters,
+    parts_of,
+    whole_text,
+    words_of,
+    written_filters,
+    written_texts,
+)
 from gateway import service
-from gateway.service.requests import GivenFilters, GrepRequest, SearchRequest
+from gateway.service.requests import GivenFilters, GivenOptions, GrepRequest, SearchRequest
 from tests.worlds import World
 
 FILES = {
@@ -116,7 +123,7 @@ async def test_exclusions_add_up_and_other_filters_meet(search):
         ("x path:/src", "'path:/src' at character 3 is not a filter: '/src' starts with '/'"),
         ("x path:!src", "'path:!src' at character 3 .* write `-` before the word"),
         ("ref:main ref:dev x", "'ref:dev' at character 10 is not a filter: there is no ref"),
-        ("lang:go", "has only filters; say in words"),
+        ("lang:go", "has only filters and exclusions; say in words"),
         ("x lang:pythn", "in quotes it is searched as text"),
     ],
 )
@@ -150,6 +157,126 @@ async def test_globs_mean_visible_repositories_alone(search):
         assert "secret/app" not in SUGGESTED.findall(str(error.value))
 
 
+# Texts and expressions
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *('cannot find module "foo" in path', 'x = "a b"', 'say "hi" or leave', "this or that"),
+        *("/usr/bin/", "/api/v1/users/", "/* a comment */", "a / (b + c) / d", "// a+ /", "ls -la"),
+        *("--gather-outputs", "-x", 'printf("hello")', '"a"\n"b"', f'"{"x" * 1_001}"', '""', '"'),
+    ],
+)
+def test_quotes_and_slashes_of_words_are_words(text):
+    assert written_texts(text) == ()
+    assert words_of(text) == text.strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "found"),
+    [
+        ('"no route"', "no route", ["no route"]),
+        ('lang:go "a b" "c"', "a b c", ["a b", "c"]),
+        ('"a" or /b+c/', "a b c", ["a", "or /b+c/"]),
+        (r"context /func \w+\//", "context", [r"/func \w+//"]),
+        ('retry -"test" -/t+/', "retry", ["-test", "-/t+/"]),
+        (r"/\d+/", r"\d+", [r"/\d+/"]),
+    ],
+)
+def test_texts_and_expressions_are_read_with_the_words_to_rank_by(text, words, found):
+    parts = parts_of(text)
+    read = [
+        "or " * one.is_alternative
+        + "-" * one.is_exclusion
+        + (f"/{one.value}/" if one.is_expression else one.value)
+        for one in parts.texts
+    ]
+
+    assert (read, parts.words) == (found, words)
+
+
+def test_a_whole_query_is_a_text_or_an_expression():
+    assert [whole_text(one) is not None for one in ('"a b"', "/a+/", '"a" "b"', '-"a"', "a")] == [
+        *(True, True, False, False, False)
+    ]
+
+
+@pytest.fixture
+def hits(world):
+    async def found(query, *, window=50, visible=EVERYTHING):
+        options = GivenOptions("", {"retrieve.window": window})
+        request = SearchRequest(query, top_k=50, options=options)
+        principal = Principal("ann", Role.READER, visible)
+        return await service.search(world.dependencies, principal, request)
+
+    return found
+
+
+async def test_hits_have_the_text_or_match_the_expression(hits):
+    works, either, expression = [
+        sorted(f"{one.repository} {one.path}" for one in (await hits(query)).hits)
+        for query in (
+            '"calls until it works"',
+            '"calls until it works" or "it holds"',
+            r"retry /^func Re\w+\(/",
+        )
+    ]
+
+    assert works == ["acme/app src/retry.py"]
+    assert either == ["acme/app src/retry.py", "acme/web src/retry.py"]
+    assert expression == ["acme/app src/api/retry.go"]
+
+
+async def test_case_matters_if_there_is_a_capital(hits):
+    assert len((await hits('"UNTIL it works"')).hits) != 1
+    assert (await hits('"UNTIL it works"')).unmatched
+    assert not (await hits('"until IT works"'.lower())).unmatched
+
+
+async def test_what_is_excluded_is_left_out(hits):
+    paths = {one.path for one in (await hits('retry -"until it" -/^func/')).hits}
+
+    assert paths == {"tests/test_retry.py", "docs/retry.md"}
+
+
+async def test_a_text_that_is_nowhere_leaves_hits_that_are_only_similar(hits):
+    answer = await hits('"retry until it never works"')
+
+    assert answer.hits
+    assert answer.unmatched
+    assert any("no searched code has the texts" in one for one in answer.notices)
+
+
+async def test_a_chunk_that_is_no_candidate_is_found_by_its_text(world, hits):
+    many = {f"src/retry_{n}.py": FILES["src/retry.py"].replace("works", f"{n}") for n in range(60)}
+    world.index("acme/many", {**many, "z.py": "def other():\n    return 'a needle retries'\n"})
+
+    assert [one.path for one in (await hits("retry /needle\\s/", window=10)).hits] == ["z.py"]
+
+
+async def test_hidden_code_is_not_found_by_its_text(hits):
+    seen = Visibility.of(["acme/app"])
+    hidden, absent = [await hits(f'"{one}(call)"', visible=seen) for one in ("hide", "hade")]
+
+    assert hidden.unmatched
+    assert absent.unmatched
+    assert {one.repository for one in hidden.hits} <= {"acme/app"}
+
+
+async def test_an_expression_that_is_wrong_is_told_with_its_place(hits):
+    with pytest.raises(InvalidQuery, match=r"'/\(a/' at character 15 is not a regular expression"):
+        await hits("lang:go retry /(a/")
+    with pytest.raises(InvalidQuery, match="only filters and exclusions"):
+        await hits('lang:go -"a"')
+
+
+async def test_answers_with_other_texts_are_not_shared(hits):
+    first, second = await hits(r"retry /^func/"), await hits(r"retry /^def/")
+
+    assert {one.path for one in first.hits}.isdisjoint({one.path for one in second.hits})
+
+
 @pytest.fixture
 def grep(world):
     async def found(pattern, **given):
@@ -175,3 +302,11 @@ async def test_a_literal_has_no_filters(grep):
     found, summary = await grep("lang:go is", literal=True)
 
     assert (found, summary.notices) == (["acme/app docs/retry.md"], ())
+
+
+async def test_behind_a_filter_a_pattern_may_be_quoted_or_between_slashes(grep):
+    assert (await grep("lang:go /func [A-Z]/"))[0] == ["acme/app src/api/retry.go"]
+    assert (await grep('lang:python "retry(call)" '))[0] == [
+        *("acme/app src/retry.py", "acme/web src/retry.py")
+    ]
+    assert (await grep('"lang:go"'))[0] == []
