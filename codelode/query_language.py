@@ -2,7 +2,8 @@
 
 A word is a filter if it begins with one of PREFIXES and a value follows at once. Everything else is
 left as it is, because queries are also pasted code and messages: `std::vector`, `http://host/a`,
-`path: a`, and all queries of several lines. In quotes such a word is text, too.
+`path: a`, `file:/etc/hosts`, `file:a.py:42`, `path:string,`, `{ path:a }`, and all queries of
+several lines. In quotes such a word is text, too, and a value in quotes may be anything.
 
 An expression is written between slashes, and has a sign that a path lacks. What stands in quotes
 must be in a hit only if the query has no other words: a message often quotes a name that its source
@@ -12,7 +13,7 @@ does not have.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 #: The field of the filters that each prefix stands for.
@@ -24,20 +25,24 @@ PREFIXES = {
     **dict.fromkeys(("sym", "symbol"), "symbols"),
     "kind": "kinds",
 }
+_NAMES = "|".join(PREFIXES)
+#: A word, or a text in quotes, which hides what is in it: `"path:a b"` is one text.
+_WORD = re.compile(rf'-?"[^"]*"(?!\S)|-?(?:{_NAMES}):"[^"]+"(?!\S)|\S+')
 _FILTER = re.compile(
-    rf'(?<!\S)(?P<no>-?)(?P<prefix>{"|".join(PREFIXES)}):(?P<value>"[^"]+"(?!\S)|(?!:|//|")\S+)'
+    rf"(?P<no>-?)(?P<prefix>{_NAMES}):"
+    rf'(?:"(?P<quoted>[^"]+)"|(?P<plain>[^\s:/"\'`][^\s"]*(?<![,;:)}}\]])))'
 )
-#: Matches what a quoted text must not hide: `"path:a b"` is one text.
-_QUOTED = re.compile(r'(?<!\S)-?"[^"]*"(?!\S)')
-
-
+#: Ends of the word before, and beginnings of the word behind, that make a word a part of code.
+_OPENS, _CLOSES = tuple("{([="), tuple("})]=")
+#: What a value in front of a regular expression has only if it belongs to the expression.
+_OF_EXPRESSIONS = re.compile(r"[\\()\[\]+^$|{}]|\.\*")
 _TEXT = re.compile(
     r'(?<!\S)(?P<no>-?)(?:"(?P<literal>[^"]++)"'
     r"|/(?P<expression>(?![\s*])(?:[^/\\]|\\.)++)(?<!\s)/)(?!\S)"
     r"|(?<!\S)(?P<or>or)(?!\S)"
 )
 #: Signs of an expression that a path or a URL does not have.
-_OF_EXPRESSIONS = frozenset("\\[(^$*+|")
+_SIGNS = frozenset("\\[(^$*+|")
 #: Signs and escapes of expressions, which are no words to search for.
 _NO_WORDS = re.compile(r"\\[A-Za-z]|\W")
 
@@ -56,6 +61,11 @@ class WrittenText:
     is_exclusion: bool
     is_alternative: bool = False  # to the one before
 
+    @property
+    def end(self) -> int:
+        """Return the number of characters up to its last one."""
+        return self.at - 1 + len(self.text)
+
 
 @dataclass(frozen=True, slots=True)
 class WrittenFilter:
@@ -72,6 +82,11 @@ class WrittenFilter:
         """Return the name of the filter: `repositories`."""
         return PREFIXES[self.prefix]
 
+    @property
+    def end(self) -> int:
+        """Return the number of characters up to its last one."""
+        return self.at - 1 + len(self.text)
+
 
 @dataclass(frozen=True, slots=True)
 class QueryParts:
@@ -82,13 +97,10 @@ class QueryParts:
     texts: tuple[WrittenText, ...]
 
 
-def parts_of(text: str) -> QueryParts:
-    """Return the parts of a query; most have only words."""
-    filters = written_filters(text)
-    blank = text
-    for one in filters:  # so that what follows keeps its place
-        blank = f"{blank[: one.at - 1]}{' ' * len(one.text)}{blank[one.at - 1 + len(one.text) :]}"
-    texts = written_texts(blank)
+def parts_of(text: str, filters: Sequence[WrittenFilter] | None = None) -> QueryParts:
+    """Return the parts of a query, with these filters or all; most have only words."""
+    filters = written_filters(text) if filters is None else tuple(filters)
+    texts = written_texts(_blanked(text, filters))
     return QueryParts(_words(text, filters, texts), filters, texts)
 
 
@@ -121,6 +133,62 @@ def whole_text(text: str) -> WrittenText | None:
     return made[0] if is_whole else None
 
 
+def written_filters(text: str) -> tuple[WrittenFilter, ...]:
+    """Return the filters in a query; none in one of several lines, which is code or a message."""
+    return tuple(filter(None, _read(text)))
+
+
+def without(text: str, written: Iterable[WrittenFilter | WrittenText]) -> str:
+    """Return the query without these parts."""
+    parts, end = [], 0
+    for one in written:
+        parts.append(text[end : one.at - 1].strip())
+        end = one.end
+    return " ".join(filter(None, (*parts, text[end:].strip())))
+
+
+def leading_filters(text: str) -> tuple[tuple[WrittenFilter, ...], str]:
+    r"""Return the filters before a regular expression, and the expression, which is not empty.
+
+    What has the signs of an expression in its value is a part of it: `path:\s*(\w+)`.
+    """
+    found: list[WrittenFilter] = []
+    for one in _read(text):
+        if one is None or _OF_EXPRESSIONS.search(one.value):
+            break
+        found.append(one)
+    rest = text[found[-1].end :].lstrip() if found else ""
+    return (tuple(found), rest) if rest else ((), text)
+
+
+def _read(text: str) -> Iterator[WrittenFilter | None]:
+    """Yield each word of the query as a filter, or None for text."""
+    if ":" not in text or "\n" in text.strip():
+        return
+    words = list(_WORD.finditer(text))
+    before = ("", *(word.group() for word in words))
+    behind = (*before[2:], "")
+    for last, word, following in zip(before, words, behind, strict=False):
+        is_code = last.endswith(_OPENS) or following.startswith(_CLOSES)
+        yield None if is_code else _written(word)
+
+
+def _written(word: re.Match[str]) -> WrittenFilter | None:
+    found = _FILTER.fullmatch(word.group())
+    if found is None:
+        return None
+    value = found["quoted"] or found["plain"]
+    if found["plain"] and ":" in value and PREFIXES[found["prefix"]] != "symbols":
+        return None  # a place such as `file:a.py:42`
+    return WrittenFilter(
+        text=word.group(),
+        at=word.start() + 1,
+        prefix=found["prefix"],
+        value=value,
+        is_exclusion=bool(found["no"]),
+    )
+
+
 def _words(text: str, filters: Iterable[WrittenFilter], texts: Iterable[WrittenText]) -> str:
     """Return the words by which a query is ranked: its own, else those of its texts."""
     rest = without(text, sorted([*filters, *texts], key=lambda one: one.at))
@@ -131,11 +199,20 @@ def _words(text: str, filters: Iterable[WrittenFilter], texts: Iterable[WrittenT
     return " ".join(words).strip() or wanted[0].value
 
 
+def _blanked(text: str, filters: Iterable[WrittenFilter]) -> str:
+    """Return the query with spaces for the filters, so that what follows keeps its place."""
+    parts, end = [], 0
+    for one in filters:
+        parts += [text[end : one.at - 1], " " * len(one.text)]
+        end = one.end
+    return "".join((*parts, text[end:]))
+
+
 def _counts(found: re.Match[str], *, is_alone: bool) -> bool:
     """Return whether what is written in quotes or between slashes is a text of the query."""
     if found["literal"]:
         return (is_alone or bool(found["no"])) and len(found["literal"]) <= MAX_TEXT_CHARS
-    return not _OF_EXPRESSIONS.isdisjoint(found["expression"])
+    return not _SIGNS.isdisjoint(found["expression"])
 
 
 def _written_text(found: re.Match[str], *, is_alternative: bool) -> WrittenText:
@@ -146,44 +223,4 @@ def _written_text(found: re.Match[str], *, is_alternative: bool) -> WrittenText:
         is_expression=not found["literal"],
         is_exclusion=bool(found["no"]),
         is_alternative=is_alternative and not found["no"],
-    )
-
-
-def written_filters(text: str) -> tuple[WrittenFilter, ...]:
-    """Return the filters in a query; none in one of several lines, which is code or a message."""
-    if ":" not in text or "\n" in text.strip():
-        return ()
-    quoted = [found.span() for found in _QUOTED.finditer(text)]
-    return tuple(
-        _written(found)
-        for found in _FILTER.finditer(text)
-        if not any(start < found.start() < end for start, end in quoted)
-    )
-
-
-def without(text: str, written: Iterable[WrittenFilter | WrittenText]) -> str:
-    """Return the query without these parts."""
-    for one in reversed(list(written)):
-        text = f"{text[: one.at - 1].rstrip()} {text[one.at - 1 + len(one.text) :].lstrip()}"
-    return text.strip()
-
-
-def leading_filters(text: str) -> tuple[tuple[WrittenFilter, ...], str]:
-    """Return the filters with which a text begins, and the rest of it."""
-    end, found = 0, []
-    for one in written_filters(text):
-        if text[end : one.at - 1].strip():
-            break
-        found.append(one)
-        end = one.at - 1 + len(one.text)
-    return tuple(found), text[end:].lstrip() if found else text
-
-
-def _written(found: re.Match[str]) -> WrittenFilter:
-    return WrittenFilter(
-        text=found.group(),
-        at=found.start() + 1,
-        prefix=found["prefix"],
-        value=found["value"].strip('"'),
-        is_exclusion=bool(found["no"]),
     )

@@ -81,13 +81,18 @@ def compiled(wanted: Wanted) -> Pattern:
     return Pattern(made, _needed(wanted))
 
 
-def _check(wanted: Wanted) -> None:
-    if not wanted.text:
+def check_length(text: str) -> None:
+    """Raise InvalidQuery if a pattern is empty or too long."""
+    if not text:
         raise InvalidQuery("pattern", "is empty; give a text or a regular expression")
-    if len(wanted.text) > MAX_CHARS:
+    if len(text) > MAX_CHARS:
         raise InvalidQuery(
-            "pattern", f"has {len(wanted.text):,} characters; at most {MAX_CHARS:,} are allowed"
+            "pattern", f"has {len(text):,} characters; at most {MAX_CHARS:,} are allowed"
         )
+
+
+def _check(wanted: Wanted) -> None:
+    check_length(wanted.text)
     if not wanted.multiline and "\n" in wanted.text:
         raise InvalidQuery(
             "pattern", "has a line break, and matches end with their line; allow `multiline`"

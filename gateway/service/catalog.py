@@ -91,12 +91,16 @@ class VisibleCatalog:
     ) -> tuple[RepositoryName, ...]:
         """Return the distinct names. Raises InvalidQuery for an unknown one, with similar names."""
         distinct = tuple(RepositoryName(name) for name in dict.fromkeys(names))
-        seen = [name for name in distinct if name in self.visible]
-        known = {found.name for found in self.ledger.get_all(seen) if found}
+        known = self.existing(distinct)
         for name in distinct:
             if name not in known:
                 raise InvalidQuery(field, unknown("repository", name, self.names()))
         return distinct
+
+    def existing(self, names: Iterable[RepositoryName]) -> frozenset[RepositoryName]:
+        """Return those of the names that a visible repository has, in at most one round trip."""
+        seen = [name for name in names if name in self.visible]
+        return frozenset(found.name for found in self.ledger.get_all(seen) if found)
 
     def known_or_all(self, name: str, *, field: str = "repository") -> tuple[RepositoryName, ...]:
         """Return the named repository, or all visible ones if empty. Raises InvalidQuery."""

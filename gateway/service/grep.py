@@ -24,7 +24,7 @@ from codelode.model import Chunk, FileKey, FileQuery, Filters, RepositoryName
 from codelode.permalinks import permalink
 from codelode.query_language import WrittenFilter, leading_filters, whole_text
 from gateway.exact.matching import Text, lines, matching
-from gateway.exact.pattern import Pattern, Wanted, compiled
+from gateway.exact.pattern import Pattern, Wanted, check_length, compiled
 from gateway.exact.scope import admitted
 from gateway.service import queries
 from gateway.service.audit import involve, note
@@ -102,6 +102,7 @@ async def grep(
 
 def _checked(request: GrepRequest, catalog: VisibleCatalog) -> _Search:
     """Return the request with its pattern compiled. Raises InvalidQuery."""
+    check_length(request.pattern)
     written, text = ((), request.pattern) if request.literal else leading_filters(request.pattern)
     whole = whole_text(text) if written else None
     pattern = compiled(

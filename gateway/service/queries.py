@@ -119,7 +119,10 @@ def filters(given: GivenFilters, catalog: VisibleCatalog) -> Filters:
     """Return the filters with each name resolved to the one that the index uses."""
     if given.is_empty:
         return NO_FILTERS
-    given = _sized(_with_exclusions(_sized(given)))
+    check_sizes(given)
+    given = _with_exclusions(given)
+    check_sizes(given)
+    check_globs(given)
     repositories = catalog.known(given.repositories)
     return Filters(
         repositories=repositories,
@@ -139,12 +142,17 @@ def filters(given: GivenFilters, catalog: VisibleCatalog) -> Filters:
 NO_FILTERS = Filters()
 
 
-def _sized(given: GivenFilters) -> GivenFilters:
-    """Return the filters. Raises InvalidQuery if a field has too many or too long values."""
+def check_sizes(given: GivenFilters) -> None:
+    """Raise InvalidQuery if a field has too many or too long values."""
     for field in fields(given):
         if field.name != "ref":
             check_size(f"filters.{field.name}", getattr(given, field.name))
-    return given
+
+
+def check_globs(given: GivenFilters) -> None:
+    """Raise InvalidQuery if a field has too many globs, or too long ones together."""
+    for name in ("paths", "not_paths", "symbols", "block_types"):
+        _check_globs(f"filters.{name}", getattr(given, name))
 
 
 def _with_exclusions(given: GivenFilters) -> GivenFilters:
@@ -193,7 +201,11 @@ def _members(field: str, names: Iterable[str], members: type[Closed]) -> tuple[C
     return tuple(dict.fromkeys(found))
 
 
-def _globs(field: str, patterns: Sequence[str]) -> tuple[str, ...]:
+def _globs(field: str, patterns: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_glob(field, pattern) for pattern in patterns))
+
+
+def _check_globs(field: str, patterns: Sequence[str]) -> None:
     chars = sum(map(len, patterns))
     if len(patterns) > MAX_GLOBS or chars > MAX_GLOBS_CHARS:
         raise InvalidQuery(
@@ -201,7 +213,6 @@ def _globs(field: str, patterns: Sequence[str]) -> tuple[str, ...]:
             f"has {counted(len(patterns), 'glob')} of {chars:,} characters; at most {MAX_GLOBS:,} "
             f"of {MAX_GLOBS_CHARS:,} together are allowed: use wildcards, or several searches",
         )
-    return tuple(dict.fromkeys(_glob(field, pattern) for pattern in patterns))
 
 
 def _glob(field: str, pattern: str) -> str:

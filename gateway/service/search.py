@@ -170,6 +170,7 @@ async def _query(
 ) -> SearchQuery:
     """Return the checked query; names in filters are looked up in the ledger, in a thread."""
     involve(query=request.query)
+    queries.query_text(request.query)  # before it is read on the event loop
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
     parts = parts_of(request.query)
     if parts.filters or parts.texts:

@@ -22,6 +22,7 @@ MOST_S = 0.2
 LONG = (
     *("x" + "\n" * 8_186 + " y", "not x " * 1_360, "1 " * 4_000, "x." * 4_090, "aB" * 4_000),
     *('"a" ' * 2_000, "(a" * 4_000, "a::" * 2_700, "at f (a.js:1:1)\n" * 500, "é" * 4_000),
+    *('"" lang:go ' * 600 + "x", '"" ' * 20_000 + "lang:go " * 20_000 + "x", "path:a*b " * 900),
     *("x " * 250_000, "\n" * 500_000, "**/" * 160_000),
 )
 #: Texts of which a list is made that is as long as a request may be.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 
@@ -35,6 +36,10 @@ TEXTS = (
     *("lang :go", "a repo:", "key:value retry", "xrepo:acme/a retry", "{path:'x'} retry"),
     *('"repo:acme/app lang:go"', "def f():\n    lang:go", "repo::of", "path:\tx", "ref:// x"),
     *("retry --lang", "-x retry", "kind", "who calls a::b", "c:\\path\\file"),
+    *("file:/opt/app/conf.yml (No such file)", "x path:/src", "file:src/a.py:42", "path:'a' x"),
+    *("function load(name:string, path:string, kind:Kind)", "{ path:foo }", "f(path:foo);"),
+    *("return [ kind:foo ]", "def f(a, path:str = 1)", "see repo:latest; x", 'lang:"go"x'),
+    *('"a path:b" c', '-"a path:b"', '"" "path:a "', "ref:main: not found", "file:C:/a.py"),
 )
 
 
@@ -52,6 +57,9 @@ def test_text_stays_text(text):
         ('path:"my docs/**" sym:User* x', "x", [("paths", "my docs/**"), ("symbols", "User*")]),
         ("std::sort kind:method", "std::sort", [("kinds", "method")]),
         ('"lang:go" -lang:go x', '"lang:go" x', [("languages", "go")]),
+        ('path:"/a:1 {b}," x', "x", [("paths", "/a:1 {b},")]),
+        ("path:a/[b].ts sym:a::b* x", "x", [("paths", "a/[b].ts"), ("symbols", "a::b*")]),
+        ('say "hi  lang:c" lang:go  "a  b"', 'say "hi  lang:c" "a  b"', [("languages", "go")]),
     ],
 )
 def test_a_word_with_a_known_prefix_and_a_value_is_a_filter(text, words, filters):
@@ -64,6 +72,41 @@ def test_a_word_with_a_known_prefix_and_a_value_is_a_filter(text, words, filters
 def test_a_pattern_has_filters_only_at_its_beginning():
     assert leading_filters("lang:go  func \\w+ lang:c ")[1] == "func \\w+ lang:c "
     assert leading_filters("func lang:go") == ((), "func lang:go")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *(r"path:\s*(\w+)", r"kind:\s+Deployment", "ref:.*main", "file:[^ ]+ foo", "lang:go"),
+        *("kind:(Pod|Job) a", "path:a$ b", "ref:^v1 b", "lang:c++ x", "repo:a{2} b", "ref:.* b"),
+        *('path:"[a-z]+" x', "lang:go kind:Pod "),
+    ],
+)
+def test_a_regular_expression_that_begins_with_a_prefix_stays_whole(pattern):
+    assert leading_filters(pattern) == ((), pattern)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ['"" lang:go ', "lang:go ", 'path:"a b" ', 'path:" ', '" ', "{ lang:go ", "lang:go /a+/ "],
+)
+def test_a_query_is_read_in_linear_time(words):
+    def steps(count):
+        seen = 0
+
+        def counted(*_):
+            nonlocal seen
+            seen += 1
+
+        text = words * count
+        sys.setprofile(counted)
+        try:
+            words_of(text)
+        finally:
+            sys.setprofile(None)
+        return seen
+
+    assert steps(800) < 12 * steps(100)
 
 
 @pytest.fixture
@@ -120,7 +163,7 @@ async def test_exclusions_add_up_and_other_filters_meet(search):
         ("repo:acme/ap x", "'repo:acme/ap' at character 1 .*did you mean 'acme/app'"),
         ("x repo:nobody/*", "'repo:nobody/\\*' at character 3 matches no repository"),
         ("x -kind:method", "'-kind:method' at character 3 excludes what cannot be excluded"),
-        ("x path:/src", "'path:/src' at character 3 is not a filter: '/src' starts with '/'"),
+        ('x path:"/src"', "'path:\"/src\"' at character 3 is not a filter: '/src' starts with '/'"),
         ("x path:!src", "'path:!src' at character 3 .* write `-` before the word"),
         ("ref:main ref:dev x", "'ref:dev' at character 10 is not a filter: there is no ref"),
         ("lang:go", "has only filters and exclusions; say in words"),
@@ -310,3 +353,10 @@ async def test_behind_a_filter_a_pattern_may_be_quoted_or_between_slashes(grep):
         *("acme/app src/retry.py", "acme/web src/retry.py")
     ]
     assert (await grep('"lang:go"'))[0] == []
+
+
+async def test_a_query_is_not_longer_because_of_its_filters(search, grep):
+    with pytest.raises(InvalidQuery, match="at most 8,192 are allowed"):
+        await search("path:a*b " * 4_000 + "retry")
+    with pytest.raises(InvalidQuery, match="at most 1,000 are allowed"):
+        await grep("path:a*b " * 200 + "retry")
