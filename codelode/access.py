@@ -91,6 +91,10 @@ class Visibility:
             return self.names is None
         return other.names <= self.names
 
+    def only(self, names: Iterable[RepositoryName]) -> Visibility:
+        """Return the visibility of these repositories as far as they are visible in this one."""
+        return Visibility.of(name for name in names if name in self)
+
     def among(self, named: Sequence[RepositoryName]) -> tuple[RepositoryName, ...] | None:
         """Return those of the named repositories that are visible; without names, all that are.
 

@@ -147,7 +147,7 @@ def _shaped(query: SearchQuery, shape: Shape) -> dict[str, object]:
         "offset": query.offset,
         "filters": filters,
         "texts": query.texts.key if query.texts else "",
-        "visible": query.visible.digest,
+        "visible": query.visible_key,
         "options": asdict(query.options),
         **asdict(shape),
         "pipeline": VERSION,

@@ -119,6 +119,15 @@ class TextTest(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Narrowing:
+    """The visibility that globs over names of repositories in a query narrow, and the globs."""
+
+    of: Visibility
+    globs: tuple[str, ...]  # empty: all
+    excluded: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SearchQuery:
     """A checked request: everything that shapes the answer, and therefore part of the cache key."""
 
@@ -129,6 +138,14 @@ class SearchQuery:
     offset: int = 0  # number of hits on earlier pages
     texts: TextTest | None = None  # that a hit must have or must not have
     visible: Visibility = field(kw_only=True)  # outer bound of every read
+    narrowing: Narrowing | None = None  # how the query made `visible` narrower than the caller's
+
+    @property
+    def visible_key(self) -> str:
+        """Return what stands for `visible` in keys: globs instead of the names that match now."""
+        if self.narrowing is None:
+            return self.visible.digest
+        return f"{self.narrowing.of.digest} {self.narrowing.globs} -{self.narrowing.excluded}"
 
 
 @dataclass(frozen=True, slots=True)

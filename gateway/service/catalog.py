@@ -100,7 +100,8 @@ class VisibleCatalog:
     def existing(self, names: Iterable[RepositoryName]) -> frozenset[RepositoryName]:
         """Return those of the names that a visible repository has, in at most one round trip."""
         seen = [name for name in names if name in self.visible]
-        return frozenset(found.name for found in self.ledger.get_all(seen) if found)
+        found = self.ledger.get_all(seen) if seen else ()
+        return frozenset(one.name for one in found if one)
 
     def known_or_all(self, name: str, *, field: str = "repository") -> tuple[RepositoryName, ...]:
         """Return the named repository, or all visible ones if empty. Raises InvalidQuery."""

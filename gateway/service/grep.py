@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TypeVar
 
 from codelode import deadline
-from codelode.access import Principal
+from codelode.access import Principal, Visibility
 from codelode.counts import counted
 from codelode.errors import InvalidQuery
 from codelode.file_text import file_text
@@ -32,7 +32,7 @@ from gateway.service.capabilities import permitted
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.coverage import MAX_REPOSITORIES, Coverage
 from gateway.service.dependencies import Dependencies
-from gateway.service.query_filters import narrowed
+from gateway.service.query_filters import FilterReader
 from gateway.service.requests import GrepRequest
 from gateway.service.results import GrepPart, GrepSummary, MatchingFile
 
@@ -60,6 +60,7 @@ class _Search:
     filters: Filters
     limit: int
     request: GrepRequest
+    visible: Visibility
     written: tuple[WrittenFilter, ...] = ()  # the filters that the pattern began with
 
     @property
@@ -87,7 +88,7 @@ async def grep(
     involve(query=request.pattern)
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
     search = await asyncio.to_thread(_checked, request, catalog)
-    places = await _places(dependencies, principal, search)
+    places = await _places(dependencies, search)
     done = _Progress()
     for batch in _batches(places):
         for file in await _found(dependencies, search, batch, done):
@@ -96,7 +97,7 @@ async def grep(
             break
     note(files=done.files, lines=done.count, read=done.read)
     took_ms = 1000 * (time.perf_counter() - started)
-    covered = await _covered(dependencies, catalog, search, done)
+    covered = await _covered(dependencies, search, done)
     yield GrepPart(summary=_summary(search, done, len(places), took_ms, covered))
 
 
@@ -118,10 +119,11 @@ def _checked(request: GrepRequest, catalog: VisibleCatalog) -> _Search:
         _in_bounds(name, getattr(request, name), MAX_AROUND)
     _in_bounds("limit_per_file", request.limit_per_file, MAX_LIMIT)
     limit = queries.bounded("limit", request.limit, default=DEFAULT_LIMIT, most=MAX_LIMIT)
-    filters = queries.filters(request.filters, catalog)
+    filters, visible = queries.filters(request.filters, catalog), catalog.visible
     if written:
-        filters = narrowed(filters, written, catalog)
-    return _Search(pattern, filters, limit, request, written)
+        found = FilterReader(catalog, "pattern").narrowed(filters, written)
+        filters, visible = found.filters, found.visible
+    return _Search(pattern, filters, limit, request, visible, written)
 
 
 def _in_bounds(name: str, value: int, most: int) -> None:
@@ -129,11 +131,9 @@ def _in_bounds(name: str, value: int, most: int) -> None:
         raise InvalidQuery(name, f"is {value:,}; it must be 0 to {most:,}")
 
 
-async def _places(
-    dependencies: Dependencies, principal: Principal, search: _Search
-) -> Sequence[FileKey]:
+async def _places(dependencies: Dependencies, search: _Search) -> Sequence[FileKey]:
     """Return the files to read, in order. Raises InvalidQuery if a scan would be too long."""
-    query = FileQuery(search.pattern.needed, search.filters, visible=principal.visible)
+    query = FileQuery(search.pattern.needed, search.filters, visible=search.visible)
     found = await dependencies.published.call(lambda backends: backends.chunks.holding(query))
     if query.grams == NOTHING and len(found) > MAX_UNNARROWED:
         raise InvalidQuery(
@@ -205,9 +205,9 @@ def _at_commit(file: MatchingFile, covered: Coverage) -> MatchingFile:
 
 
 async def _covered(
-    dependencies: Dependencies, catalog: VisibleCatalog, search: _Search, done: _Progress
+    dependencies: Dependencies, search: _Search, done: _Progress
 ) -> tuple[Coverage, ...]:
-    filters = search.filters
+    filters, catalog = search.filters, VisibleCatalog(dependencies.ledger, search.visible)
     searched = await asyncio.to_thread(catalog.searched, filters, tuple(done.repositories))
     return await dependencies.coverage.of(searched[:MAX_REPOSITORIES], filters.ref)
 

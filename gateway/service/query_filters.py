@@ -1,21 +1,29 @@
-"""Apply the filters and texts that are written in a query (`codelode.query_language`)."""
+"""Apply the filters and texts that are written in a query (`codelode.query_language`).
+
+A glob over names of repositories narrows the visibility of the search and is not replaced by the
+names that match: there may be thousands, and a new one must neither change the search to which a
+page token is bound nor miss the cache.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, Literal
 
-from codelode import repository_globs
+from codelode import languages, repository_globs
+from codelode.access import Visibility
 from codelode.errors import InvalidQuery
 from codelode.globs import is_literal
-from codelode.model import Filters, RepositoryName
-from codelode.query_language import PREFIXES, WrittenFilter, WrittenText
+from codelode.model import Filters, Kind, RefName, RepositoryName
+from codelode.query_language import PREFIXES, QueryParts, WrittenFilter, WrittenText, parts_of
 from gateway.exact.texts import Texts, pattern_of, texts
 from gateway.service import queries
 from gateway.service.audit import involve
-from gateway.service.catalog import VisibleCatalog
+from gateway.service.catalog import VisibleCatalog, unknown
 from gateway.service.requests import GivenFilters
+from gateway.state import Narrowing
 
 #: The field of what a `-` before the word leaves out.
 _EXCLUDING = {
@@ -26,37 +34,58 @@ _EXCLUDING = {
 _EXCLUDABLE = "`repo:`, `lang:`, `path:`, and `file:`"
 
 #: The fields whose values are exact, so that two lists of alternatives have values in common.
-_EXACT = ("repositories", "languages", "kinds")
+_EXACT = ("languages", "kinds")
+#: The fields that are checked without reading the catalog.
+_STATIC = (*_EXACT, "paths", "symbols", "not_languages", "not_paths")
+
+#: Other words of a query from which on it may be a message, in which a filter with an unknown name
+#: is text: `pull access denied for repo:latest`. In a shorter query the name is misspelt.
+MESSAGE_WORDS = 3
+
+#: Longest part of a query in a notice or an error, characters.
+_MAX_SHOWN = 200
+
+_AS_TEXT = {
+    "query": "in quotes it is searched as text",
+    "pattern": "as a literal it is searched as text",
+}
+
+#: The written filters by the field of the filters that they stand for.
+_ByField = Mapping[str, Sequence[WrittenFilter]]
 
 
-def narrowed(
-    filters: Filters, written: Sequence[WrittenFilter], catalog: VisibleCatalog
-) -> Filters:
-    """Return the filters of the request with those of its query. Raises InvalidQuery.
+@dataclass(frozen=True, slots=True)
+class Narrowed:
+    """Holds what the filters in a query leave of its search."""
 
-    Values of one field are alternatives, so globs of both places cannot be put together. The
-    repositories that the query names are added to the audit record first, as those of the request.
+    filters: Filters
+    visible: Visibility
+    narrowing: Narrowing | None  # of `visible`
+
+
+def recognised(text: str, parts: QueryParts, catalog: VisibleCatalog) -> QueryParts:
+    """Return the parts of a query; in a message, a filter with an unknown name is text.
+
+    A repository that is not visible is unknown. All that are named are added to the audit record.
     """
-    made = Filters()
-    involve(_named(written))
-    for one in written:
-        found = _checked(one, catalog)
-        name = _EXCLUDING[one.field] if one.is_exclusion else one.field
-        value = getattr(found, name)
-        if name == "ref":
-            if made.ref not in (Filters().ref, value) or filters.ref not in (Filters().ref, value):
-                raise _wrong(one, "is a second ref; a search has one")
-        elif not one.is_exclusion and (given := getattr(filters, name)):
-            value = _common(one, given, value)
-        if name != "ref":
-            value = tuple(dict.fromkeys((*getattr(made, name), *value)))
-        changed: dict[str, Any] = {name: value}
-        made = replace(made, **changed)
-    return _merged(filters, made)
+    involve(_named(parts.filters))
+    if len(parts.words.split()) < MESSAGE_WORDS:
+        return parts
+    existing = catalog.existing(_names(parts.filters))
+    known = [one for one in parts.filters if _is_known(one, existing)]
+    return parts if len(known) == len(parts.filters) else parts_of(text, known)
 
 
-def _named(written: Sequence[WrittenFilter]) -> Iterator[str]:
-    return (one.value for one in written if one.field == "repositories" and not one.is_exclusion)
+def notices(written: Sequence[WrittenFilter], read: Sequence[WrittenFilter]) -> Iterator[str]:
+    """Say which of the filters in a query were read as such, and which were not."""
+    if read:
+        yield f"{_shown(read)} was read as filters; {_AS_TEXT['query']}"
+    known = set(read)
+    if left := [one for one in written if one not in known]:
+        yield (
+            f"{_shown(left)} was searched as text, because there is no repository, language, or "
+            "kind of this name"
+        )
 
 
 def compiled_texts(written: Sequence[WrittenText]) -> Texts | None:
@@ -69,64 +98,208 @@ def compiled_texts(written: Sequence[WrittenText]) -> Texts | None:
     return texts(written) if written else None
 
 
-def _common(one: WrittenFilter, given: tuple[str, ...], value: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the values that the request and the query both admit."""
-    if one.field not in _EXACT:
-        raise _wrong(one, "is given as a filter of the request as well; leave one of them out")
-    found = tuple(each for each in value if each in given)
-    if not found:
-        raise _wrong(one, f"is outside of the filter {one.field} of the request")
-    return found
+@dataclass(frozen=True, slots=True)
+class FilterReader:
+    """Reads the filters that are written in a field of a request."""
+
+    catalog: VisibleCatalog
+    field: Literal["query", "pattern"] = "query"
+
+    def narrowed(self, filters: Filters, written: Sequence[WrittenFilter]) -> Narrowed:
+        """Return the filters of the request with those of its query. Raises InvalidQuery.
+
+        Values of one field are alternatives, so globs of both places cannot be put together. The
+        repositories that the query names are added to the audit record first, as those of the
+        request.
+        """
+        involve(_named(written))
+        by_field = self._by_field(written)
+        self._check_sizes(filters, by_field)
+        self._check_names(by_field)
+        visible, narrowing = self._bound(by_field)
+        changed: dict[str, Any] = {
+            name: self._merged(name, by_field[name], filters) for name in _STATIC
+        }
+        changed["not_repositories"] = (
+            *filters.not_repositories,
+            *_names(by_field["not_repositories"]),
+        )
+        changed["repositories"] = self._repositories(filters, by_field, visible)
+        catalog = replace(self.catalog, visible=visible)
+        changed["ref"] = self._ref(filters.ref, by_field, catalog, changed["repositories"])
+        return Narrowed(replace(filters, **changed), visible, narrowing)
+
+    def _by_field(self, written: Sequence[WrittenFilter]) -> _ByField:
+        by_field: dict[str, list[WrittenFilter]] = {
+            name: [] for name in (*PREFIXES.values(), *_EXCLUDING.values())
+        }
+        for one in written:
+            if one.is_exclusion and one.field not in _EXCLUDING:
+                raise self._wrong(one, f"excludes what cannot be excluded: only {_EXCLUDABLE} can")
+            if one.value.startswith("!"):
+                raise self._wrong(
+                    one, "is not a filter: write `-` before the word to leave out what it matches"
+                )
+            by_field[_EXCLUDING[one.field] if one.is_exclusion else one.field].append(one)
+        return by_field
+
+    def _check_sizes(self, filters: Filters, by_field: _ByField) -> None:
+        """Raise InvalidQuery if there is too much of a field, the request's exclusions included."""
+        values: dict[str, Any] = {
+            name: tuple(map(_value, written)) for name, written in by_field.items() if name != "ref"
+        }
+        for name in _EXCLUDING.values():
+            values[name] = (*getattr(filters, name), *values.get(name, ()))
+        given = GivenFilters(**values)
+        queries.check_sizes(given)
+        queries.check_globs(given)
+
+    def _check_names(self, by_field: _ByField) -> None:
+        """Raise InvalidQuery for a repository that is unknown."""
+        written = (*by_field["repositories"], *by_field["not_repositories"])
+        existing = self.catalog.existing(_names(written))
+        for one in written:
+            if is_literal(one.value) and one.value not in existing:
+                told = unknown("repository", one.value, self.catalog.names())
+                raise self._wrong(one, f"is not a filter: {told}")
+
+    def _bound(self, by_field: _ByField) -> tuple[Visibility, Narrowing | None]:
+        """Return the visible repositories that the globs leave."""
+        wanted, unwanted = by_field["repositories"], _globs(by_field["not_repositories"])
+        if not _globs(wanted):
+            wanted = ()
+        if not wanted and not unwanted:
+            return self.catalog.visible, None
+        names = self._matched(wanted, unwanted)
+        globs = tuple(tuple(dict.fromkeys(map(_value, part))) for part in (wanted, unwanted))
+        return self.catalog.visible.only(names), Narrowing(self.catalog.visible, *globs)
+
+    def _matched(
+        self, wanted: Sequence[WrittenFilter], unwanted: Sequence[WrittenFilter]
+    ) -> list[RepositoryName]:
+        for one in _globs((*wanted, *unwanted)):
+            if problem := repository_globs.problem([one.value]):
+                raise self._wrong(one, problem)
+        for part in (wanted, unwanted):
+            if problem := repository_globs.problem(list(map(_value, _globs(part)))):
+                raise self._wrong(part[-1], f"is one filter too many: the query {problem}")
+        names = self.catalog.names()
+        for one in _globs(wanted):
+            if not any(map(_matcher([one]), names)):
+                raise self._wrong(one, "matches no repository (`codelode repos` lists them)")
+        is_wanted, is_unwanted = _matcher(wanted), _matcher(unwanted)
+        return [name for name in names if (not wanted or is_wanted(name)) and not is_unwanted(name)]
+
+    def _repositories(
+        self, filters: Filters, by_field: _ByField, visible: Visibility
+    ) -> tuple[RepositoryName, ...]:
+        """Return the names that the request and the query both admit; globs are in `visible`."""
+        written = by_field["repositories"]
+        if not written or (_globs(written) and not filters.repositories):
+            return filters.repositories
+        if not _globs(written) and not filters.repositories:
+            return tuple(_names(written))
+        admitted = visible if _globs(written) else _names(written)
+        found = tuple(name for name in filters.repositories if name in admitted)
+        if not found:
+            raise self._outside(written[0])
+        return found
+
+    def _ref(
+        self,
+        given: RefName,
+        by_field: _ByField,
+        catalog: VisibleCatalog,
+        repositories: Sequence[RepositoryName],
+    ) -> RefName:
+        default = made = Filters().ref
+        for one in {one.value: one for one in by_field["ref"]}.values():
+            try:
+                found = catalog.ref(one.value, repositories)
+            except InvalidQuery as exc:
+                raise self._wrong(one, f"is not a filter: {exc.message}") from exc
+            if made not in (default, found) or given not in (default, found):
+                raise self._wrong(one, "is a second ref; a search has one")
+            made = found
+        return made if by_field["ref"] else given
+
+    def _merged(
+        self, name: str, written: Sequence[WrittenFilter], filters: Filters
+    ) -> tuple[str, ...]:
+        """Return the values of a field; the request and the query both admit them."""
+        values = tuple(dict.fromkeys(chain(*(self._resolved(name, one) for one in written))))
+        given = getattr(filters, name)
+        if name in _EXCLUDING.values():
+            return (*given, *values)
+        if not given or not written:
+            return values or given
+        if name not in _EXACT:
+            raise self._wrong(
+                written[0], "is given as a filter of the request as well; leave one of them out"
+            )
+        found = tuple(one for one in values if one in given)
+        if not found:
+            raise self._outside(written[0])
+        return found
+
+    def _resolved(self, name: str, one: WrittenFilter) -> tuple[str, ...]:
+        value = f"**/{one.value}" if one.prefix == "file" and "/" not in one.value else one.value
+        given: dict[str, Any] = {name: (value,)}
+        try:
+            found: tuple[str, ...] = getattr(
+                queries.filters(GivenFilters(**given), self.catalog), name
+            )
+        except InvalidQuery as exc:
+            raise self._wrong(one, f"is not a filter: {exc.message}") from exc
+        return found
+
+    def _outside(self, one: WrittenFilter) -> InvalidQuery:
+        return self._wrong(one, f"is outside of the filter {one.field} of the request")
+
+    def _wrong(self, one: WrittenFilter, why: str) -> InvalidQuery:
+        return _wrong(one, why, self.field)
 
 
-def _wrong(one: WrittenFilter | WrittenText, why: str) -> InvalidQuery:
+def _wrong(
+    one: WrittenFilter | WrittenText, why: str, field: Literal["query", "pattern"] = "query"
+) -> InvalidQuery:
     """Return the error that says where in the query what is wrong."""
     text = one.text[:100]
-    return InvalidQuery(
-        "query", f"{text!r} at character {one.at} {why}; in quotes it is searched as text"
-    )
+    return InvalidQuery(field, f"{text!r} at character {one.at} {why}; {_AS_TEXT[field]}")
 
 
-def _checked(one: WrittenFilter, catalog: VisibleCatalog) -> Filters:
-    """Return the filters that have this one alone."""
-    if one.is_exclusion and one.field not in _EXCLUDING:
-        raise _wrong(one, f"excludes what cannot be excluded: only {_EXCLUDABLE} can")
-    if one.field == "repositories":
-        names = _repositories(one, catalog)
-        return Filters(not_repositories=names) if one.is_exclusion else Filters(repositories=names)
-    if one.value.startswith("!"):
-        raise _wrong(one, "is not a filter: write `-` before the word to leave out what it matches")
-    name = _EXCLUDING[one.field] if one.is_exclusion else one.field
-    value = f"**/{one.value}" if one.prefix == "file" and "/" not in one.value else one.value
-    given: dict[str, Any] = {name: value if name == "ref" else (value,)}
-    try:
-        return queries.filters(GivenFilters(**given), catalog)
-    except InvalidQuery as exc:
-        raise _wrong(one, f"is not a filter: {exc.message}") from exc
+def _value(one: WrittenFilter) -> str:
+    return one.value
 
 
-def _repositories(one: WrittenFilter, catalog: VisibleCatalog) -> tuple[RepositoryName, ...]:
-    """Return the visible repositories that a name or a glob means."""
-    if is_literal(one.value):
-        try:
-            return catalog.known([one.value])
-        except InvalidQuery as exc:
-            raise _wrong(one, f"is not a filter: {exc.message}") from exc
-    if problem := repository_globs.problem([one.value]):
-        raise _wrong(one, problem)
-    found = tuple(filter(repository_globs.matcher((one.value,)), catalog.names()))
-    if not found and not one.is_exclusion:
-        raise _wrong(one, "matches no repository (`codelode repos` lists them)")
-    return found
+def _named(written: Sequence[WrittenFilter]) -> Iterator[str]:
+    return (one.value for one in written if one.field == "repositories" and not one.is_exclusion)
 
 
-def _merged(filters: Filters, written: Filters) -> Filters:
-    """Return the filters of both; no field is in both, but for what is left out."""
-    fields = {
-        name: getattr(written, name)
-        for name in (*PREFIXES.values(), *_EXCLUDING.values())
-        if getattr(written, name) != getattr(Filters(), name)
-    }
-    for name in _EXCLUDING.values():
-        fields[name] = (*getattr(filters, name), *getattr(written, name))
-    return replace(filters, **fields)
+def _names(written: Sequence[WrittenFilter]) -> list[RepositoryName]:
+    """Return the names of repositories, without globs."""
+    values = (one.value for one in written if one.field == "repositories")
+    return [RepositoryName(value) for value in dict.fromkeys(values) if is_literal(value)]
+
+
+def _globs(written: Sequence[WrittenFilter]) -> list[WrittenFilter]:
+    return [one for one in written if not is_literal(one.value)]
+
+
+def _matcher(written: Sequence[WrittenFilter]) -> Callable[[str], bool]:
+    return repository_globs.matcher(tuple(map(_value, written)))
+
+
+def _is_known(one: WrittenFilter, existing: frozenset[RepositoryName]) -> bool:
+    match one.field:
+        case "repositories":
+            return not is_literal(one.value) or one.value in existing
+        case "languages":
+            return languages.resolve(one.value) is not None
+        case "kinds":
+            return one.value.lower() in set(Kind)
+    return True
+
+
+def _shown(written: Sequence[WrittenFilter]) -> str:
+    return repr(" ".join(one.text for one in written)[:_MAX_SHOWN])

@@ -25,7 +25,7 @@ from gateway.service.coverage import MAX_REPOSITORIES, Coverage
 from gateway.service.dependencies import Dependencies, reads_index, start_in_thread
 from gateway.service.facets import facets
 from gateway.service.hints import filter_hints
-from gateway.service.query_filters import compiled_texts, narrowed
+from gateway.service.query_filters import FilterReader, compiled_texts, notices, recognised
 from gateway.service.requests import SearchRequest, SimilarRequest
 from gateway.service.results import (
     ContextAnswer,
@@ -43,6 +43,9 @@ CHANGED = "the ranking has changed since the previous page: hits may repeat or b
 #: Greatest offset of a page. A ranking usually ends earlier, with its candidates.
 MAX_OFFSET = 10_000
 
+#: Most repositories of which an answer says that they are not completely indexed.
+MAX_INCOMPLETE = 10
+
 
 @permitted
 @reads_index
@@ -53,7 +56,7 @@ async def search(
     started = time.perf_counter()
     generation = None if request.skip_cache else start_in_thread(dependencies.ledger.generation)
     _renew_coverage(dependencies)
-    query = await _query(dependencies, principal, request)
+    query, told = await _query(dependencies, principal, request)
     before = ""
     if request.page_token:
         query, before = _at_page(query, request.page_token)
@@ -82,8 +85,8 @@ async def search(
             compute=compute,
         )
     if before and answer.ranking != before:
-        answer = replace(answer, notices=(*answer.notices, CHANGED))
-    return await _finished(dependencies, principal, answer, query, started)
+        told = (*told, CHANGED)
+    return await _finished(dependencies, answer, query, started, told)
 
 
 @permitted
@@ -95,7 +98,7 @@ async def context(
     started = time.perf_counter()
     generation = None if request.skip_cache else start_in_thread(dependencies.ledger.generation)
     _renew_coverage(dependencies)
-    query = await _query(dependencies, principal, request, for_context=True)
+    query, told = await _query(dependencies, principal, request, for_context=True)
 
     async def compute() -> NewAnswer[ContextAnswer]:
         made, state, timings = await pipeline.search_context(query, backends)
@@ -112,9 +115,8 @@ async def context(
         answer = await cache.context(
             query, await generation, explain=request.explain, compute=compute
         )
-    return replace(
-        answer, search=await _finished(dependencies, principal, answer.search, query, started)
-    )
+    finished = await _finished(dependencies, answer.search, query, started, told)
+    return replace(answer, search=finished)
 
 
 @permitted
@@ -137,7 +139,7 @@ async def similar(
     hints = await filter_hints(state, backends)
     answer = search_answer(state)
     answer = replace(answer, notices=(*answer.notices, *hints))
-    return await _finished(dependencies, principal, answer, query, started)
+    return await _finished(dependencies, answer, query, started)
 
 
 def _cache(dependencies: Dependencies, backends: Backends) -> AnswerCache:
@@ -167,8 +169,11 @@ async def _query(
     request: SearchRequest,
     *,
     for_context: bool = False,
-) -> SearchQuery:
-    """Return the checked query; names in filters are looked up in the ledger, in a thread."""
+) -> tuple[SearchQuery, tuple[str, ...]]:
+    """Return the checked query, and notices about the filters that are written in it.
+
+    Names in filters are looked up in the ledger, in a thread.
+    """
     involve(query=request.query)
     queries.query_text(request.query)  # before it is read on the event loop
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
@@ -177,21 +182,30 @@ async def _query(
         read = partial(_with_written, request, parts, catalog, for_context=for_context)
         return await asyncio.to_thread(read)
     check = partial(queries.search_query, request, catalog, for_context=for_context)
-    return check() if request.filters.is_empty else await asyncio.to_thread(check)
+    return (check() if request.filters.is_empty else await asyncio.to_thread(check)), ()
 
 
 def _with_written(
     request: SearchRequest, parts: QueryParts, catalog: VisibleCatalog, *, for_context: bool
-) -> SearchQuery:
-    """Return the checked query with the filters and texts that are written in it."""
+) -> tuple[SearchQuery, tuple[str, ...]]:
+    """Return the checked query with what is written in it, and notices about its filters."""
+    written = parts.filters
+    parts = recognised(request.query, parts, catalog)
     if not parts.words:
         raise InvalidQuery(
             "query", "has only filters and exclusions; say in words or code what to look for"
         )
     asked = replace(request, query=parts.words)
     query = queries.search_query(asked, catalog, for_context=for_context)
-    filters = narrowed(query.filters, parts.filters, catalog)
-    return replace(query, filters=filters, texts=compiled_texts(parts.texts))
+    found = FilterReader(catalog).narrowed(query.filters, parts.filters)
+    query = replace(
+        query,
+        filters=found.filters,
+        texts=compiled_texts(parts.texts),
+        visible=found.visible,
+        narrowing=found.narrowing,
+    )
+    return query, tuple(notices(written, parts.filters))
 
 
 def _paged(answer: SearchAnswer, state: SearchState) -> SearchAnswer:
@@ -211,14 +225,17 @@ async def _missing(
 ) -> tuple[str, ...]:
     """Return notices about searched repositories that are not completely indexed.
 
-    Only repositories that the query names are checked: in an organisation, some run is always under
-    way.
+    Only repositories that the query names are checked, not those that a glob matches: in an
+    organisation, some run is always under way.
     """
     named = query.filters.repositories
     if named:
         covered = await dependencies.coverage.of(named, query.filters.ref)
-        incomplete = (one.repository for one in covered if not one.is_complete)
-        return tuple(f"{name} is not completely indexed yet" for name in incomplete)
+        incomplete = [one.repository for one in covered if not one.is_complete]
+        told = [f"{name} is not completely indexed yet" for name in incomplete[:MAX_INCOMPLETE]]
+        if more := incomplete[MAX_INCOMPLETE:]:
+            told.append(f"nor are {len(more)} more repositories that the filter names")
+        return tuple(told)
     if answer.hits:
         return ()
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
@@ -227,15 +244,15 @@ async def _missing(
 
 async def _finished(
     dependencies: Dependencies,
-    principal: Principal,
     answer: SearchAnswer,
     query: SearchQuery,
     started: float,
+    told: tuple[str, ...] = (),
 ) -> SearchAnswer:
     """Add the fields that are never cached with an answer, and the fields of the log line."""
     holding = tuple(dict.fromkeys(hit.repository for hit in answer.hits))
     copying = tuple(copy.repository for hit in answer.hits for copy in hit.copies)
-    searched = query.filters.repositories or holding or await _visible(dependencies, principal)
+    searched = query.filters.repositories or holding or await _visible(dependencies, query)
     searched = tuple(name for name in searched if name not in query.filters.not_repositories)
     described = searched[:MAX_REPOSITORIES]
     known = (*described, *holding, *copying)
@@ -245,14 +262,15 @@ async def _finished(
     note(kind=answer.query_kind, hits=len(answer.hits), cached=answer.cached)
     return replace(
         answer,
+        notices=(*answer.notices, *told),
         hits=tuple(_at_commit(hit, covered) for hit in answer.hits),
         coverage=tuple(covered[name] for name in described),
         took_ms=1000 * (time.perf_counter() - started),
     )
 
 
-async def _visible(dependencies: Dependencies, principal: Principal) -> tuple[RepositoryName, ...]:
-    catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+async def _visible(dependencies: Dependencies, query: SearchQuery) -> tuple[RepositoryName, ...]:
+    catalog = VisibleCatalog(dependencies.ledger, query.visible)
     return tuple(await asyncio.to_thread(catalog.names))
 
 
@@ -291,7 +309,7 @@ def _search_digest(query: SearchQuery) -> str:
     """Return a digest of the search and its visibility, to which a page token is bound."""
     written = (
         f"{pipeline.VERSION} {query.text!r} {query.top_k} {_written(query.filters)} "
-        f"{_written(query.options)} {query.texts.key if query.texts else ''} {query.visible.digest}"
+        f"{_written(query.options)} {query.texts.key if query.texts else ''} {query.visible_key}"
     )
     return hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 

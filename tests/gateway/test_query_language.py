@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 
 import pytest
 
 from codelode.access import EVERYTHING, Principal, Role, Visibility
 from codelode.errors import InvalidQuery
+from codelode.model import Repository, RepositoryName
 from codelode.query_language import (
     leading_filters,
     parts_of,
@@ -17,8 +19,9 @@ from codelode.query_language import (
     written_filters,
     written_texts,
 )
-from gateway import service
+from gateway import pipeline, service
 from gateway.service.requests import GivenFilters, GivenOptions, GrepRequest, SearchRequest
+from gateway.state import Narrowing, SearchQuery
 from tests.worlds import World
 
 FILES = {
@@ -360,3 +363,144 @@ async def test_a_query_is_not_longer_because_of_its_filters(search, grep):
         await search("path:a*b " * 4_000 + "retry")
     with pytest.raises(InvalidQuery, match="at most 1,000 are allowed"):
         await grep("path:a*b " * 200 + "retry")
+
+
+@pytest.fixture
+def ask(world):
+    async def answer(query, *, visible=EVERYTHING, dependencies=None, **given):
+        principal = Principal("ann", Role.READER, visible)
+        asked = SearchRequest(query, **given)
+        return await service.search(dependencies or world.dependencies, principal, asked)
+
+    return answer
+
+
+async def test_an_answer_says_which_filters_were_read(ask, world):
+    told = "'lang:go -repo:acme/*' was read as filters; in quotes it is searched as text"
+
+    for _ in range(2):  # the second one is cached
+        assert told in (await ask("retry lang:go -repo:acme/*")).notices
+    assert not (await ask("retry")).notices
+    principal = Principal("ann", Role.READER, EVERYTHING)
+    request = SearchRequest("retry lang:go -repo:acme/*")
+    context = await service.context(world.dependencies, principal, request)
+    assert told in context.search.notices
+
+
+async def test_an_unknown_name_in_a_message_is_text_whether_it_is_hidden_or_absent(ask, search):
+    one = Visibility.of(["acme/app", "acme/web"])
+    answers = [
+        await ask(f"pull access denied for repo:{name}/app retry", visible=one)
+        for name in ("secret", "nobody")
+    ]
+
+    hidden, absent = ([one.replace("secret", "nobody") for one in a.notices] for a in answers)
+    assert hidden == absent
+    assert hidden == [
+        "'repo:nobody/app' was searched as text, because there is no repository, language, or "
+        "kind of this name"
+    ]
+    hits = [[(hit.repository, hit.path) for hit in one.hits] for one in answers]
+    assert hits[0] == hits[1] != []
+    assert (
+        (await ask("no matches for kind:Deployment lang:go retry"))
+        .notices[0]
+        .startswith("'lang:go' was read as filters")
+    )
+    assert await search("retry calls until it works repo:acme/web") == ["acme/web src/retry.py"]
+
+
+class Counting:
+    """A ledger that counts its calls."""
+
+    def __init__(self, ledger):
+        self.ledger = ledger
+        self.calls = 0
+
+    def __getattr__(self, name):
+        self.calls += 1
+        return getattr(self.ledger, name)
+
+
+async def test_the_catalog_is_read_as_often_for_one_filter_as_for_many(ask, world):
+    async def calls(query):
+        ledger = Counting(world.ledger)
+        dependencies = replace(world.dependencies, ledger=ledger)
+        await ask(query, dependencies=dependencies, skip_cache=True)
+        return ledger.calls
+
+    few = "repo:acme/app repo:acme/* -repo:secret/app -repo:secret/a* ref:main lang:go retry"
+    many = "repo:acme/web repo:acme/a* -repo:secret/*p path:src/** sym:* lang:python kind:function "
+
+    assert await calls(many * 12 + few) == await calls(few)
+
+
+async def test_filters_of_a_query_have_the_limits_of_a_request(ask):
+    with pytest.raises(InvalidQuery, match="has 101 globs"):
+        await ask("path:a*b " * 101 + "x")
+    given = GivenFilters(not_paths=[f"{number}/**" for number in range(51)])
+    with pytest.raises(InvalidQuery, match="has 101 globs"):
+        await ask("-path:a*b " * 50 + "x", filters=given)
+    with pytest.raises(InvalidQuery, match="is one filter too many: the query has 101 globs"):
+        await ask("repo:a* " * 101 + "x")
+    with pytest.raises(InvalidQuery, match="at most 1,024 are allowed"):
+        await ask(f"path:{'a' * 1_025} x")
+
+
+async def test_a_page_continues_when_a_repository_is_registered_that_a_glob_matches(ask, world):
+    first = await ask("retry repo:acme/*", top_k=1)
+    world.index("acme/new", FILES)
+    second = await ask("retry repo:acme/*", top_k=1, page_token=first.next_page_token)
+
+    assert second.hits
+    with pytest.raises(InvalidQuery, match="belongs to another search"):
+        await ask("retry repo:*/*", top_k=1, page_token=first.next_page_token)
+    one = Visibility.of(["acme/app", "acme/web"])
+    with pytest.raises(InvalidQuery, match="belongs to another search"):
+        await ask("retry repo:acme/*", visible=one, top_k=1, page_token=first.next_page_token)
+
+
+async def test_keys_have_the_glob_and_the_visibility_of_the_caller():
+    def key(of, *globs, visible="acme/a"):
+        query = SearchQuery("x", visible=Visibility.of([visible]), narrowing=Narrowing(of, *globs))
+        return pipeline.cache_key(query, pipeline.Shape("s", "e", 1))
+
+    one = Visibility.of(["acme/a"])
+    assert key(EVERYTHING, ("a*",), ()) == key(EVERYTHING, ("a*",), (), visible="acme/b")
+    assert len({key(EVERYTHING, ("a*",), ()), key(one, ("a*",), ()), key(one, (), ("a*",))}) == 3
+
+
+async def test_a_glob_is_not_answered_with_what_another_caller_sees(ask):
+    one = Visibility.of(["acme/app"])
+
+    everything = await ask("retry repo:**")
+    narrow = await ask("retry repo:**", visible=one)
+
+    assert "secret/app" in {hit.repository for hit in everything.hits}
+    assert {hit.repository for hit in narrow.hits} == {"acme/app"} != set(everything.coverage)
+    assert {one.repository for one in narrow.coverage} == {"acme/app"}
+
+
+async def test_only_named_repositories_are_said_to_be_incomplete(ask, world):
+    names = [f"new/r{number:02}" for number in range(15)]
+    for name in names:
+        world.ledger.register(Repository(RepositoryName(name), f"https://host/{name}"))
+        world.ledger.create(RepositoryName(name), "HEAD")
+
+    globbed = await ask("retry repo:new/* repo:acme/*")
+    again = await ask("retry repo:new/* repo:acme/*")
+    named = await ask("retry " + " ".join(f"repo:{name}" for name in names))
+
+    assert not any("completely" in one for one in globbed.notices)
+    assert again.cached
+    told = [one for one in named.notices if "read as filters" not in one]
+    assert told == [
+        *(f"{name} is not completely indexed yet" for name in names[:10]),
+        "nor are 5 more repositories that the filter names",
+    ]
+
+
+async def test_an_error_in_a_pattern_names_the_pattern(grep):
+    with pytest.raises(InvalidQuery, match="as a literal it is searched as text") as error:
+        await grep("repo:acme/none retry")
+    assert error.value.field == "pattern"
