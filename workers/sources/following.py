@@ -264,7 +264,14 @@ class SourceSync:
         failed = {name for name, run in last.items() if run.state is RunState.FAILED}
         on_trial = {name for name, run in last.items() if _is_on_trial(run)}
         urls = {name: url for name, url in self._ledger.urls().items() if name not in on_trial}
-        return Here(urls, of_others, failed)
+        followed = {*of_others, *(known.name for known in self._states.known(name))}
+        read = self._read([one for one in urls if one not in followed])
+        return Here(urls, of_others, read=read, failed=failed)
+
+    def _read(self, names: Sequence[RepositoryName]) -> Collection[str]:
+        """Return the names that are indexed."""
+        of_each = zip(names, self._ledger.refs_of(names) if names else (), strict=True)
+        return {name for name, refs in of_each if any(one.indexed for one in refs)}
 
     def _indexed(self, names: Sequence[RepositoryName]) -> Mapping[str, str]:
         """Return a digest of what is indexed of each repository."""
@@ -299,7 +306,10 @@ class _Acting:
         elif known is not None and action is Action.MOVE:
             self._move(known)
         elif known is not None and action in (Action.ADOPT, Action.UPDATE):
-            self._index(RepositoryName(known.name), RepositoryName(known.name))
+            name = RepositoryName(known.name)
+            if step.is_reused:
+                self._withdraw_label(name)
+            self._index(name, name)
 
     def _register(self, known: Known, before: Known | None) -> None:
         """Register a repository as the one that it replaces was, and index what that indexes."""
@@ -333,6 +343,14 @@ class _Acting:
         if found is not None:
             self._ledger.register(Repository(found.name, known.url, found.default_ref))
             self._index(found.name, found.name)
+
+    def _withdraw_label(self, name: RepositoryName) -> None:
+        """Remove a label that somebody has given to another repository of this name.
+
+        The label of the rules is not set: the index is that of the other one until the run is done.
+        """
+        if self._ledger.labels().get(name) is not self._rules.label:
+            self._ledger.set_label(name, None)
 
     def _index(self, name: RepositoryName, like: RepositoryName) -> None:
         """Start runs of the default ref, and of the other refs that `like` has."""

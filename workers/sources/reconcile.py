@@ -45,6 +45,10 @@ class Here:
 
     urls: Mapping[RepositoryName, str]
     of_others: Collection[str] = ()  # names that other connections follow
+    #: Names that no connection follows and that are indexed, so that whoever registered them could
+    #: have them read. Others are not adopted: they would be read with the secret of the connection
+    #: under a name that somebody has chosen who may see that name alone.
+    read: Collection[str] = ()
     failed: Collection[str] = ()  # names whose last run failed
     indexed: Mapping[str, str] = field(default_factory=dict)  # digest of what is indexed, by name
 
@@ -56,6 +60,7 @@ class Step:
     change: Change
     known: Known | None  # as it is afterwards; None: it is not followed
     before: Known | None = None
+    is_reused: bool = False  # its name was that of another repository, whose label does not hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,7 @@ def reconcile(
     turn of which the host does not say what was pushed.
     """
     comparing = _Comparing(here, rules, now, is_asked=is_asked)
+    comparing.names_before = {name for one in known for name in _names(one)}
     by_id = {one.id: one for one in listed}
     wanted = {
         id: one
@@ -127,6 +133,7 @@ class _Comparing:
             self._by_place[_place(here.urls[found])].append(found)
         self._taken: set[str] = set()
         self.leaving: Mapping[str, str] = {}
+        self.names_before: Collection[str] = ()
         self.steps: list[Step] = []
 
     def follow(self, listed: Listed, known: Known) -> None:
@@ -141,6 +148,8 @@ class _Comparing:
                 now, name=name, replaces=(*known.replaces, Former(known.name, known.url))
             )
             self._step(Action.RENAME, renamed, known, f"was {known.name}")
+        elif known.name not in self._here.urls and known.name != name:
+            self.add(listed)  # somebody may have chosen the name before: see `Here.read`
         elif known.name not in self._here.urls:
             self._step(Action.REGISTER, now, known, "it is not registered any more")
         elif _place(self._here.urls[RepositoryName(known.name)]) != _place(listed.url):
@@ -163,7 +172,8 @@ class _Comparing:
             return
         elif _place(self._here.urls[name]) == _place(listed.url):
             is_ours = name in self.leaving  # another repository had this address
-            self._step(Action.UPDATE if is_ours else Action.ADOPT, new, None, listed.url)
+            action = Action.UPDATE if is_ours else Action.ADOPT
+            self._step(action, new, None, listed.url, is_reused=name in self.names_before)
             return
         else:
             reason = f"this is the name of {self._here.urls[name]}; remove it, or exclude this one"
@@ -171,8 +181,10 @@ class _Comparing:
 
     def _registered_as(self, listed: Listed) -> RepositoryName | None:
         """Return the name of the repository here, of several the one that it would get now."""
+        own = _name(listed)
         names = self._by_place.get(_place(listed.url), [])
-        return min(names, key=lambda name: name != _name(listed), default=None)
+        names = [name for name in names if name == own or name in self._here.read]
+        return min(names, key=lambda name: name != own, default=None)
 
     def _is_free(self, name: str, listed: Listed) -> bool:
         if not name or name in self._taken or name in self._here.of_others:
@@ -205,10 +217,19 @@ class _Comparing:
     def _is_unchanged(self, known: Known) -> bool:
         return bool(known.seen) and known.seen == self._here.indexed.get(known.name)
 
-    def _step(self, action: Action, known: Known, before: Known | None, reason: str) -> None:
+    def _step(
+        self,
+        action: Action,
+        known: Known,
+        before: Known | None,
+        reason: str,
+        *,
+        is_reused: bool = False,
+    ) -> None:
         self._taken.add(known.name)
         known = replace(known, run_at=self._now)
-        self.steps.append(Step(Change(action, known.name, reason), known, before))
+        change = Change(action, known.name, reason)
+        self.steps.append(Step(change, known, before, is_reused=is_reused))
 
     def keep(self, known: Known) -> None:
         """Add the step for a repository with which nothing is done."""
@@ -226,6 +247,11 @@ def _name(listed: Listed) -> RepositoryName:
         return hosted_name(listed.name)
     except InvalidQuery:
         return RepositoryName("")
+
+
+def _names(known: Known) -> tuple[str, ...]:
+    """Return all names of a repository here, also those that it replaces."""
+    return (known.name, *(former.name for former in known.replaces))
 
 
 def _place(url: str) -> str:

@@ -277,13 +277,68 @@ def test_a_repository_that_is_registered_for_a_plan_is_no_name_of_one_that_is_li
     for name, place in ((trial, "open"), (hand, "tools")):
         world.ledger.register(Repository(name, f"{github.url}/acme/{place}.git"))
     run = world.ledger.create(trial, DEFAULT_REF, kind=RunKind.TRIAL)
-    world.ledger.create(hand, DEFAULT_REF)
+    world.outbox.runs.append(world.ledger.create(hand, DEFAULT_REF))
+    world.done()
 
     world.run()
     told = world.told()
     assert {(Action.REGISTER, "acme/open"), (Action.ADOPT, hand)} <= told
     world.ledger.end(run.id, RunState.CANCELLED)
     assert trial not in world.ledger.names()
+
+
+@pytest.mark.parametrize("has_failed", [False, True])
+def test_a_name_of_an_admin_that_was_never_read_is_not_read_with_the_token(
+    world, github, has_failed
+):
+    """The admin may see that name, and perhaps not the repository."""
+    mine, url = RepositoryName("mine/secret"), f"{github.url}/acme/secret.git"
+    world.ledger.register(Repository(mine, url))
+    run = world.ledger.create(mine, DEFAULT_REF)
+    world.run()
+    assert (Action.REGISTER, "acme/secret") in world.told()
+    assert world.states.entrusted("work", mine) == ""
+
+    if has_failed:
+        world.ledger.end(run.id, RunState.FAILED, "permission denied", withdraws=True)
+    world.done()
+    world.run()
+    assert world.told() == set()
+    assert world.states.entrusted("work", mine) == ""
+
+
+@pytest.mark.parametrize(("label", "kept"), [(Label.PUBLIC, None), (None, None)])
+def test_a_repository_made_anew_does_not_have_the_label_of_the_one_before(
+    world, github, label, kept
+):
+    world.run()
+    world.done()
+    name = RepositoryName("acme/open")
+    world.ledger.set_label(name, label)
+    github.repositories[99] = github.repositories.pop(13)
+    world.run()
+    assert world.told() == {(Action.UPDATE, name)}
+    assert world.ledger.labels()[name] is kept
+
+
+def test_a_repository_made_anew_under_a_former_name_does_not_have_its_label(renamed, github):
+    old = RepositoryName("acme/open")
+    renamed.ledger.set_label(old, Label.PUBLIC)
+    github.repositories[15] = ("open", "PUBLIC", [])
+    renamed.run(after=0, mode=Mode.SYNC)
+
+    assert renamed.told() == {(Action.ADOPT, old)}
+    assert renamed.ledger.labels()[old] is None
+
+
+def test_a_repository_that_was_registered_by_hand_keeps_its_label(world, github):
+    hand = RepositoryName("acme/open")
+    world.ledger.register(Repository(hand, f"{github.url}/acme/open.git"))
+    world.ledger.set_label(hand, Label.PUBLIC)
+    world.run()
+
+    assert (Action.ADOPT, hand) in world.told()
+    assert world.ledger.labels()[hand] is Label.PUBLIC
 
 
 def test_git_reads_with_the_token_what_is_followed_now_and_before_its_first_run(world, github):

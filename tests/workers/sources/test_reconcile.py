@@ -48,7 +48,7 @@ def test_a_new_repository_is_registered_under_its_whole_name_at_the_host():
 
 
 def test_a_repository_that_was_registered_by_hand_keeps_its_name():
-    present = Here({RepositoryName("mine"): "git@git.example:Acme/App.git"})
+    present = Here({RepositoryName("mine"): "git@git.example:Acme/App.git"}, read=["mine"])
     plan = planned([listed("1", "acme/app")], [], present)
 
     assert told(plan) == [(Action.ADOPT, "mine")]
@@ -57,13 +57,32 @@ def test_a_repository_that_was_registered_by_hand_keeps_its_name():
 
 
 def test_of_several_names_of_a_repository_the_one_that_it_has_at_the_host_is_followed():
-    present = Here(
-        {RepositoryName(name): f"{HOST}/acme/app.git" for name in ("a-copy", "acme/app", "z-copy")}
-    )
+    names = ("a-copy", "acme/app", "z-copy")
+    present = Here({RepositoryName(name): f"{HOST}/acme/app.git" for name in names}, read=names)
     assert told(planned([listed("1", "acme/app")], [], present)) == [(Action.ADOPT, "acme/app")]
 
-    present = Here({name: url for name, url in present.urls.items() if name != "acme/app"})
+    urls = {name: url for name, url in present.urls.items() if name != "acme/app"}
+    present = replace(present, urls=urls)
     assert told(planned([listed("1", "acme/app")], [], present)) == [(Action.ADOPT, "a-copy")]
+
+
+def test_a_name_that_was_never_read_is_not_adopted():
+    """It would be read with the secret of the connection for whoever registered it."""
+    present = Here({RepositoryName("mine/app"): f"{HOST}/acme/app.git"})
+    assert told(planned([listed("1", "acme/app")], [], present)) == [(Action.REGISTER, "acme/app")]
+
+    followed = replace(known("1", "acme/app"), name="mine/app")
+    for again in (here(), here("acme/app")):
+        (told_,) = told(planned([listed("1", "acme/app")], [followed], again))
+        assert told_ == (Action.ADOPT if again.urls else Action.REGISTER, "acme/app")
+
+
+def test_a_repository_made_anew_at_the_address_of_an_adopted_one_gets_its_own_name():
+    followed = replace(known("1", "acme/app"), name="mine/app")
+    present = Here({RepositoryName("mine/app"): f"{HOST}/acme/app.git"})
+    plan = planned([listed("2", "acme/app")], [followed], present)
+
+    assert told(plan) == [(Action.REGISTER, "acme/app"), (Action.MISS, "mine/app")]
 
 
 def test_a_renamed_repository_is_registered_anew_and_replaces_its_former_name():
