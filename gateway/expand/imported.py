@@ -92,21 +92,24 @@ def _with_members(names: Sequence[str]) -> list[Module]:
 def resolved(
     imports: Imports,
     query: SubjectQuery,
-    visible: Sequence[RepositoryName],
+    among: Sequence[RepositoryName],
     backends: Backends,
 ) -> Meanings:
-    """Return what each module means in the visible repositories that publish its package."""
+    """Return what each module means in the repositories `among` that publish its package.
+
+    What publishes it and is invisible to the caller is ignored.
+    """
     assert backends.packages is not None
     modules = list(dict.fromkeys(one for some in imports.values() for one in some))
-    known = set(modules[:MAX_MODULES])
+    known, seen = set(modules[:MAX_MODULES]), {*query.visible, *among}
     keys = sorted({key for one in known for key, _ in one.packages()})
     published = backends.packages.publishers(keys)
     asked: dict[RepositoryName, list[_Asked]] = {}
     for one in known:
         for key, inside in one.packages():
-            publishers = published.get(key, ())
+            publishers = [at for at in published.get(key, ()) if at[0] in seen]
             for repository, folder in elsewhere(key, publishers, query.repository):
-                if repository in visible:
+                if repository in among:
                     asked.setdefault(repository, []).append(_Asked(one, folder, key, inside))
             if publishers:
                 break

@@ -246,6 +246,26 @@ async def test_a_hidden_repository_is_as_external_as_one_that_is_not_indexed(wor
     assert await ask(world, sync, repository=MAKER, reverse=True, principal=only) == ()
 
 
+async def test_a_package_within_another_hides_that_one_only_from_those_who_see_it(world):
+    client = "package client\n\nfunc Dial() {}\n"
+    world.index(MAKER, {"go.mod": "module example.org/acme\n", "sdk/client/client.go": client})
+    text = 'package main\n\nimport "example.org/acme/sdk/client"\n\nfunc main() { client.Dial() }\n'
+    world.index(USER, {"a.go": text})
+    two = seen(USER, MAKER)
+    before = await ask(world, "a.go", repository=USER, principal=two)
+    assert before
+    reverse = {"repository": MAKER, "reverse": True}
+    users = await ask(world, "sdk/client/client.go", principal=two, **reverse)
+    assert users
+
+    world.index("acme/sdk", {"go.mod": "module example.org/acme/sdk\n", "client/client.go": client})
+
+    assert await ask(world, "a.go", repository=USER, principal=two) == before
+    assert await ask(world, "sdk/client/client.go", principal=two, **reverse) == users
+    found = await ask(world, "a.go", repository=USER)
+    assert "acme/sdk" in {link.target.repository for link in found}
+
+
 CHAIN = {
     "acme/base": {"package.json": '{"name": "@acme/base"}', "base.ts": "export const a = 1\n"},
     "acme/ui": {
