@@ -16,6 +16,8 @@ from itertools import islice
 
 from codelode import deadline, grams, references
 from codelode.access import Visibility
+from codelode.counts import counted
+from codelode.errors import InvalidQuery
 from codelode.model import (
     DEFAULT_REF,
     Chunk,
@@ -44,6 +46,9 @@ KINDS = (*CALLS, ReferenceKind.IMPLEMENTATION)
 #: most files of these. By hand.
 MAX_DEFINING = 20
 MAX_IMPORTING = 10_000
+
+#: Files that may be read for a name or a pattern that says nothing of them.
+MAX_UNNARROWED = 2_000
 
 #: Uses whose files are read at once.
 BATCH = 200
@@ -90,12 +95,23 @@ class Uses:
 
 
 async def uses(query: UsesQuery, backends: Backends) -> Uses:
-    """Return the uses of a name. Needs the symbol table and the reference index."""
+    """Return the uses of a name. Needs the symbol table and the reference index.
+
+    Raises InvalidQuery if the name narrows the search too little.
+    """
     last = dotted(query.name).rpartition(".")[2]
     defined = await asyncio.to_thread(_defined, query, last, backends)
     asked = FileQuery(grams.of_text(last), query.filters, visible=query.visible)
     paths: defaultdict[RepositoryName, set[str]] = defaultdict(set)
-    for repository, path in await backends.chunks.holding(asked):
+    files = await backends.chunks.holding(asked)
+    if asked.grams == grams.NOTHING and len(files) > MAX_UNNARROWED:
+        raise InvalidQuery(
+            "name",
+            f"is so short that the uses in all {counted(len(files), 'file')} inside the filters "
+            f"would have to be read, and at most {MAX_UNNARROWED:,} are: add filters such as a "
+            "repository or a path",
+        )
+    for repository, path in files:
         paths[repository].add(path)
     found = await asyncio.to_thread(_within, query, last, defined, paths, backends)
     found += await _importing(query, last, defined, paths, backends)

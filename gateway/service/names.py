@@ -29,7 +29,7 @@ from gateway import pipeline
 from gateway.exact.names import NamePattern, name_pattern
 from gateway.expand.graph import NO_REFERENCES
 from gateway.expand.subject import NO_SYMBOLS
-from gateway.expand.uses import Uses, UsesQuery, uses
+from gateway.expand.uses import MAX_UNNARROWED, Uses, UsesQuery, uses
 from gateway.service import queries
 from gateway.service.audit import involve, note
 from gateway.service.capabilities import permitted
@@ -43,9 +43,6 @@ from gateway.state import Backends
 #: Definitions of an answer.
 DEFAULT_LIMIT = 200
 MAX_LIMIT = 10_000
-
-#: Files that may be read for a pattern that says nothing of them.
-MAX_UNNARROWED = 2_000
 
 #: Files whose definitions are read at once.
 BATCH = 200

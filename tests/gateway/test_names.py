@@ -145,6 +145,16 @@ async def test_any_name_is_refused_where_too_many_files_would_be_read(symbols, m
     assert len((await symbols("*", repositories=("acme/store",)))[0]) == 6
 
 
+async def test_uses_of_a_short_name_are_refused_where_too_many_files_would_be_read(
+    references, monkeypatch
+):
+    monkeypatch.setattr("gateway.expand.uses.MAX_UNNARROWED", 2)
+
+    with pytest.raises(InvalidQuery, match="so short that the uses in all 9 files"):
+        await references("go")
+    await references("go", repositories=("acme/store",))
+
+
 def test_the_last_part_of_a_name_narrows_the_files_else_the_text_of_the_others():
     assert name_pattern("a::Client::ge*", is_literal=False).defines == ("ge*",)
     assert name_pattern("Client.*", is_literal=False).needed == grams.of_text("Client")
