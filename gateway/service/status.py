@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 
 from codelode import __version__, deadline
@@ -64,7 +65,10 @@ async def failures(
 async def _servers(
     dependencies: Dependencies, backends: Backends, principal: Principal
 ) -> tuple[tuple[servers.Server, ...], int]:
-    """Return the store, the embedder, and the language model if there is one; and the chunks."""
+    """Return the store, the embedder, and the language model if there is one; and the chunks.
+
+    Why one does not answer is for admins who see everything: it names addresses of the operator.
+    """
     known = dependencies.known_servers
     models = [known.model(servers.EMBEDDER, backends.embedder)]
     if backends.language_model is not None:
@@ -73,7 +77,12 @@ async def _servers(
         servers.store(dependencies.settings.store, backends, principal.visible),
         asyncio.gather(*models),
     )
-    return (store, *asked), chunks
+    found = (store, *asked)
+    return (found if _is_operator(principal) else tuple(map(_in_short, found))), chunks
+
+
+def _in_short(server: servers.Server) -> servers.Server:
+    return replace(server, problem="does not answer") if server.problem else server
 
 
 def _queues(dependencies: Dependencies, principal: Principal) -> tuple[Queue, ...]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from codelode.access import EVERYTHING, Principal, Role
+from codelode.access import EVERYTHING, Principal, Role, Visibility
 from codelode.backends.memory.chunks import MemoryChunkStore
 from codelode.errors import Unavailable
 from codelode.settings import Settings
@@ -91,6 +91,20 @@ async def test_a_model_is_asked_again_after_a_while_and_not_before(world):
     now[0] += servers.FRESH_S + 1
     assert (await states(dependencies))["embedder"] == ""
     assert embedder.checks == 2
+
+
+async def test_only_operators_read_why_a_model_does_not_answer(world):
+    embedder = ServedEmbedder()
+    dependencies, _ = given(world, embedder=CachingEmbedder(embedder))
+    embedder.problem = "the model server at http://10.0.3.7:8000 does not answer"
+
+    assert (await states(dependencies))["embedder"] == embedder.problem
+    for reader in (replace(ADMIN, role=Role.READER), replace(ADMIN, visible=Visibility.of(["a/b"]))):
+        found = await service.status(dependencies, reader)
+        assert {one.role: one.problem for one in found.servers} == {
+            "store": "",
+            "embedder": "does not answer",
+        }
 
 
 async def test_a_status_does_not_wait_for_a_model_that_is_silent(world, monkeypatch):
