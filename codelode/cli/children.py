@@ -89,17 +89,20 @@ def fork_server() -> tuple[str, ...]:
 def gateway_children(settings: Settings, count: int = 1) -> tuple[Child, ...]:
     """Return the gateways; the first is ready when the health service at their address says so.
 
+    With others beside it, its log has to say so too, because a call may reach any of them.
     Raises InvalidSettings if their certificate cannot be used.
     """
-    return (_gateway(settings), *(_further_gateway(settings, n) for n in range(2, count + 1)))
+    has_started = _logged(_GATEWAY_READY, settings) if count > 1 else lambda _: True
+    others = (_further_gateway(settings, number) for number in range(2, count + 1))
+    return (_gateway(settings, has_started), *others)
 
 
-def _gateway(settings: Settings) -> Child:
+def _gateway(settings: Settings, has_started: Callable[[str], bool]) -> Child:
     address, trust = reachable(settings), own_trust(settings)
     return Child(
         name="gateway",
         command=_python("gateway"),
-        is_ready=lambda _: _is_serving(address, trust),
+        is_ready=lambda output: has_started(output) and _is_serving(address, trust),
         stop=GATEWAY_STOP,
         stop_phase=FRONT,
         environment=dict,
@@ -109,8 +112,8 @@ def _gateway(settings: Settings) -> Child:
 def _further_gateway(settings: Settings, number: int) -> Child:
     """Return a gateway that listens on the ports of the first one.
 
-    It is ready when its log says so, because a call to the address may reach any of them. The first
-    one alone has a process that answers probes, and each writes an audit log of its own.
+    It is ready when its log says so. The first one alone has a process that answers probes, and
+    each writes an audit log of its own.
     """
     audit_log = Path(settings.audit_log)
     own = {

@@ -99,7 +99,10 @@ async def test_only_operators_read_why_a_model_does_not_answer(world):
     embedder.problem = "the model server at http://10.0.3.7:8000 does not answer"
 
     assert (await states(dependencies))["embedder"] == embedder.problem
-    for reader in (replace(ADMIN, role=Role.READER), replace(ADMIN, visible=Visibility.of(["a/b"]))):
+    for reader in (
+        replace(ADMIN, role=Role.READER),
+        replace(ADMIN, visible=Visibility.of(["a/b"])),
+    ):
         found = await service.status(dependencies, reader)
         assert {one.role: one.problem for one in found.servers} == {
             "store": "",

@@ -128,6 +128,14 @@ def test_the_gateway_is_ready_when_its_health_service_says_so(settings, gateway,
     assert not absent.is_ready("")
 
 
+def test_the_first_of_several_gateways_is_ready_when_it_logs_so_too(settings, gateway):
+    """Another one may answer at the address."""
+    first, _ = children.gateway_children(settings.model_copy(update={"listen": gateway.address}), 2)
+
+    assert not first.is_ready("")
+    assert first.is_ready("gateway_started")
+
+
 def test_further_gateways_have_names_probes_and_an_audit_log_of_their_own(settings):
     given = {"CODELODE_HEALTH_LISTEN": "127.0.0.1:1", "CODELODE_AUDIT_LOG": "/log/audit.jsonl"}
     logged = settings.model_copy(update={"audit_log": "/log/audit.jsonl"})
