@@ -30,7 +30,7 @@ class SshIdentity:
         for file in files:
             weakref.finalize(self, file.close)
         key, hosts = map(_path, files)
-        #: With these, ssh uses this key first, and these host keys alone.
+        #: With these, and no configuration, ssh uses this key first, and these host keys alone.
         self.options = (
             f"-oIdentitiesOnly=yes -oIdentityFile={key} -oUserKnownHostsFile={hosts} "
             "-oGlobalKnownHostsFile=/dev/null -oUpdateHostKeys=no -oVerifyHostKeyDNS=no"

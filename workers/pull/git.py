@@ -139,6 +139,8 @@ _PROGRAMS = (
 
 _SSH_OPTIONS = (
     "-oBatchMode=yes -oStrictHostKeyChecking=yes -oConnectTimeout=30 -oServerAliveInterval=15"
+    # A session that is shared could be one that was opened with another key.
+    " -oControlMaster=no -oControlPath=none"
 )
 
 _DENIED = re.compile(
@@ -189,7 +191,7 @@ def environment(
     `protocols`: the protocols that git may use, separated by `:`; none by default. `trusted`: a
     local repository that may belong to another user; it is read without the user's configuration.
     `access`: a header replaces those that the user's configuration has for the same addresses; an
-    ssh identity must be kept as long as git runs.
+    ssh identity replaces the user's configuration of ssh, and must be kept as long as git runs.
     """
     kept = {
         name: value
@@ -198,13 +200,14 @@ def environment(
     }
     for name in ("SSH_ASKPASS", *(("HOME", "XDG_CONFIG_HOME") if trusted else ())):
         kept.pop(name, None)
-    ssh = os.environ.get("GIT_SSH_COMMAND", "ssh")
+    ssh = f"{os.environ.get('GIT_SSH_COMMAND', 'ssh')} {_SSH_OPTIONS}"
     config = [*_CONFIG.items(), *([("safe.directory", trusted)] if trusted else ())]
     if isinstance(access, Header):
         key = f"http.{access.below}.extraHeader"
         config += [(key, ""), (key, access.text)]  # an empty one drops those before it
     if isinstance(access, SshIdentity):
-        ssh = f"{ssh} {access.options}"
+        # Of several values of an option ssh takes the first, so none of the operator's is given.
+        ssh = f"ssh -F /dev/null {access.options} {_SSH_OPTIONS}"
     return {
         **kept,
         **_as_variables(config),
@@ -216,7 +219,7 @@ def environment(
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_NO_REPLACE_OBJECTS": "1",
-        "GIT_SSH_COMMAND": f"{ssh} {_SSH_OPTIONS}",
+        "GIT_SSH_COMMAND": ssh,
     }
 
 

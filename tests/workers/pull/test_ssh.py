@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from codelode.errors import Denied, InvalidSettings
 from codelode.git_access import SshIdentity
 from codelode.model import Repository, RepositoryName
 from tests.waiting import wait_until
+from workers.pull import git
 from workers.pull.mirror import Mirrors
 from workers.sources.credentials import GitCredentials
 
@@ -48,6 +50,44 @@ def test_openssh_reads_the_key_and_the_hosts_and_no_file_remains(tmp_path):
     assert "PRIVATE" not in repr(identity)
     del identity
     assert not Path(key).exists()
+
+
+def asked_of_ssh(access: SshIdentity | None) -> dict[str, str]:
+    """Return the options with which git would start ssh, as ssh itself understands them."""
+    command = git.environment(protocols="ssh", access=access)["GIT_SSH_COMMAND"]
+    lines = said(*shlex.split(command), "-G", "h.example").splitlines()
+    return dict(line.split(" ", 1) for line in lines if " " in line)
+
+
+def test_the_configuration_of_the_operator_changes_nothing_for_the_key_of_a_connection(
+    tmp_path, key, monkeypatch
+):
+    (tmp_path / "config").write_text(
+        f"ControlMaster auto\nControlPath {tmp_path}/shared\nControlPersist yes\n"
+        "GlobalKnownHostsFile /elsewhere\nProxyJump other.example\n"
+    )
+    monkeypatch.setenv(
+        "GIT_SSH_COMMAND",
+        f"ssh -F {tmp_path}/config -oStrictHostKeyChecking=no -oUserKnownHostsFile=/elsewhere",
+    )
+    identity = SshIdentity(key[0], f"h.example {key[1]}")
+    found = asked_of_ssh(identity)
+
+    assert found["stricthostkeychecking"] in ("true", "yes")
+    assert f"-oUserKnownHostsFile={found['userknownhostsfile']}" in identity.options.split()
+    assert found["globalknownhostsfile"] == "/dev/null"
+    assert found["controlmaster"] in ("false", "no")
+    assert {"controlpath", "proxyjump"} & found.keys() == set()
+
+
+def test_a_clone_without_credentials_shares_no_session(tmp_path, monkeypatch):
+    config = tmp_path / "config"
+    config.write_text(f"ControlMaster auto\nControlPath {tmp_path}/shared\nProxyJump other\n")
+    monkeypatch.setenv("GIT_SSH_COMMAND", f"ssh -F {config}")
+    found = asked_of_ssh(None)
+
+    assert (found["controlmaster"] in ("false", "no"), "controlpath" in found) == (True, False)
+    assert found["proxyjump"] == "other"
 
 
 class Server:
