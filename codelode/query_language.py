@@ -48,6 +48,8 @@ _NO_WORDS = re.compile(r"\\[A-Za-z]|\W")
 
 #: Longest text that must stand in a hit, characters; a longer one is searched as words.
 MAX_TEXT_CHARS = 1_000
+#: Most texts of a query, because each is compared with every candidate; more are searched as words.
+MAX_TEXTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ def written_texts(text: str) -> tuple[WrittenText, ...]:
         if _counts(found, is_alone=is_alone):
             made.append(_written_text(found, is_alternative=is_next))
         is_next = False
-    return tuple(made)
+    return tuple(made) if len(made) <= MAX_TEXTS else ()
 
 
 def whole_text(text: str) -> WrittenText | None:

@@ -24,7 +24,7 @@ NO_TEXT = "no searched code has the texts of the query: the hits are only simila
 
 async def with_texts(state: SearchState, test: TextTest, backends: Backends) -> SearchState:
     """Return the state with the candidates that pass the test; if none does, with a remark."""
-    kept = tuple(one for one in state.candidates if test.holds(one.chunk.content))
+    kept = await asyncio.to_thread(_passing, state.candidates, test)
     if test.is_excluding:
         return replace(state, candidates=kept)
     places = await _places(state, test, backends)
@@ -36,6 +36,10 @@ async def with_texts(state: SearchState, test: TextTest, backends: Backends) -> 
     if kept or others:
         return replace(state, candidates=(*kept, *others))
     return replace(state, is_unmatched=True).remarked(NO_TEXT)
+
+
+def _passing(candidates: Sequence[Candidate], test: TextTest) -> tuple[Candidate, ...]:
+    return tuple(one for one in candidates if test.holds(one.chunk.content))
 
 
 async def _places(state: SearchState, test: TextTest, backends: Backends) -> Sequence[FileKey]:

@@ -375,6 +375,11 @@ def ask(world):
     return answer
 
 
+def test_many_texts_are_searched_as_words():
+    assert len(parts_of('-"a" ' * 20 + "retry").texts) == 20
+    assert parts_of('-"a" ' * 21 + "retry").texts == ()
+
+
 async def test_an_answer_says_which_filters_were_read(ask, world):
     told = "'lang:go -repo:acme/*' was read as filters; in quotes it is searched as text"
 
