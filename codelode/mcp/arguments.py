@@ -23,7 +23,7 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     structured: bool = Field(
-        False, description="Return JSON instead of text; costs several times the tokens."
+        False, description="JSON instead of text; costs several times the tokens."
     )
 
 
