@@ -159,6 +159,7 @@ class GitHub(CodeHost):
         self.app = None  # the public key of the app with the id APP
         self.lifetime_s = 3_600
         self.made = {}  # tokens of the installation, and when they expire
+        self.permissions = {}  # those that were asked for each token
         self.is_installed = True
 
     def is_known(self, headers):
@@ -177,9 +178,9 @@ class GitHub(CodeHost):
             return super().answer(method, path, parameters, headers, body)
         with self._lock:
             self.asked.append(f"{method} {path}")
-            return self._to_the_app(method, path, headers.get("Authorization", ""))
+            return self._to_the_app(method, path, headers.get("Authorization", ""), body)
 
-    def _to_the_app(self, method, path, authorization):
+    def _to_the_app(self, method, path, authorization, body):
         """Answer what only the app itself may ask, which proves it by a signed token."""
         try:
             text = authorization.removeprefix("Bearer ")
@@ -197,6 +198,7 @@ class GitHub(CodeHost):
             return 404, {}, {"message": "Not Found"}
         token, expires_at = f"ghs_canary{len(self.made)}of-an-app", now + self.lifetime_s
         self.made[token] = expires_at
+        self.permissions[token] = (body or {}).get("permissions", "all")
         at = datetime.fromtimestamp(expires_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         return 201, {}, {"token": token, "expires_at": at, "repository_selection": "all"}
 

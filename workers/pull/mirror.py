@@ -22,7 +22,7 @@ from git import RemoteProgress
 
 from codelode import local_repositories, mirrors
 from codelode.addresses import check_ref, check_url, is_local
-from codelode.errors import InvalidQuery, NotFound
+from codelode.errors import Denied, InvalidQuery, NotFound
 from codelode.git_access import Header, SshIdentity
 from codelode.model import (
     DEFAULT_REF,
@@ -53,7 +53,7 @@ _BRANCHES_NAMED = 10
 _transfers = Slots(8)
 
 
-def _no_credentials(_: Repository) -> None:
+def _no_credentials(*_: object) -> None:
     """Return nothing; a function, because a lambda could not go to a process."""
 
 
@@ -66,8 +66,11 @@ class Mirrors:
     local_paths: str = ""  # the setting: which local repositories may be read
     max_refs: int = 200_000
     git_memory_bytes: int = git.MEMORY_BYTES  # of a git process that transfers objects
-    #: Returns what git needs to read a repository; None: nothing.
-    credentials: Callable[[Repository], Header | SshIdentity | None] = _no_credentials
+    #: Returns what git needs to read a repository, given also the header that its host has refused,
+    #: or None; None: nothing.
+    credentials: Callable[[Repository, Header | None], Header | SshIdentity | None] = (
+        _no_credentials
+    )
 
     def git_dir(self, name: RepositoryName) -> Path:
         """Return the folder of the repository's mirror, whether it exists or not."""
@@ -96,6 +99,24 @@ class Mirrors:
         returns false. The messages do not name the repository, because the failed run does.
         """
         source = self._source(repository)
+        try:
+            return self._synced(repository, source, on_progress=on_progress, is_wanted=is_wanted)
+        except Denied:
+            if not isinstance(source.access, Header):
+                raise
+            renewed = self._source(repository, refused=source.access)
+            if renewed.access == source.access:
+                raise
+        return self._synced(repository, renewed, on_progress=on_progress, is_wanted=is_wanted)
+
+    def _synced(
+        self,
+        repository: Repository,
+        source: Source,
+        *,
+        on_progress: Progress | None,
+        is_wanted: Callable[[], bool],
+    ) -> RefName:
         mirror = self.git_dir(repository.name)
         with mirrors.locked(mirror, timeout_s=self.timeout_s) as lock:
             call = partial(
@@ -121,7 +142,7 @@ class Mirrors:
         The mirror may then hold content that the link led to while git was reading.
         """
         try:
-            self._source(repository)
+            check_url(repository.url, local_paths=self.local_paths)
         except InvalidQuery:
             shutil.rmtree(mirror)
             raise
@@ -180,12 +201,12 @@ class Mirrors:
                 mirror.rename(doomed)
                 shutil.rmtree(doomed)
 
-    def _source(self, repository: Repository) -> Source:
+    def _source(self, repository: Repository, *, refused: Header | None = None) -> Source:
         url = check_url(repository.url, local_paths=self.local_paths)
         if is_local(url):
             return Source(url, git.environment(protocols="file", trusted="*"), self._readable())
         protocols = "http" if url.startswith("http:") else "https:ssh"
-        access = self.credentials(repository)
+        access = self.credentials(repository, refused)
         variables = git.environment(protocols=protocols, access=access)
         return Source(url, variables, access=access)
 

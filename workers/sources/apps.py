@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from urllib.parse import quote
@@ -30,10 +30,17 @@ class Token:
 
 
 async def token(
-    asked: Host, connection: Connection, private_key: str, *, rest: str, now: float
+    asked: Host,
+    connection: Connection,
+    private_key: str,
+    *,
+    rest: str,
+    now: float,
+    permissions: Mapping[str, str] | None = None,
 ) -> Token:
     """Have the host make a token. `rest`: what the paths of its interface begin with.
 
+    `permissions`: those of the app that the token is to have, besides reading metadata; None: all.
     Raises Refused, Missing, Unavailable, and InvalidSettings.
     """
     assert connection.app is not None
@@ -44,7 +51,8 @@ async def token(
             path = f"{rest}/orgs/{quote(connection.organisation, safe='')}/installation"
             installation = str((await asked.ask_as(as_app, "GET", path))["id"])
         path = f"{rest}/app/installations/{quote(installation, safe='')}/access_tokens"
-        made = await asked.ask_as(as_app, "POST", path)
+        body = {"permissions": dict(permissions)} if permissions else None
+        made = await asked.ask_as(as_app, "POST", path, body)
     except (Refused, Missing) as exc:
         raise type(exc)(
             f"{exc}; check the id and the private key of the app, and that it is installed in the "

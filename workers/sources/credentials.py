@@ -6,7 +6,8 @@ alone. It is in no argument, URL, or file. Redirects are not followed (`workers.
 A connection may read more than those who register repositories may see. So git gets its token only
 for a repository that is followed, under the name under which it is followed.
 
-An app has a token made, which serves all runs that begin while it has enough time left.
+An app has a token made, which serves all runs that begin while it has enough time left and the host
+accepts it. It reads the content of repositories and nothing else.
 """
 
 from __future__ import annotations
@@ -59,38 +60,43 @@ class GitCredentials:
         self._entrusted = entrusted  # see `SourceStates.entrusted`
         self._made: dict[tuple[Connection, str], apps.Token] = {}
 
-    def __call__(self, repository: Repository) -> Header | SshIdentity | None:
+    def __call__(
+        self, repository: Repository, refused: Header | None = None
+    ) -> Header | SshIdentity | None:
         """Return the header that git sends to the connection of a repository, or its ssh identity.
 
-        None: no connection with a secret follows it. Raises InvalidSettings if the secret is not
-        where the sources file says, and Denied or NotFound if the host gives an app no token; the
-        log says more, because the message becomes that of the run, which others than admins read.
-        Raises Unavailable if the host does not answer an app.
+        `refused`: a header that the host has refused; a token that was made for an app is not given
+        again then. None: no connection with a secret follows it.
+
+        Raises InvalidSettings if the secret is not where the sources file says, and Denied or
+        NotFound if the host gives an app no token; the log says more, because the message becomes
+        that of the run, which others than admins read. Raises Unavailable if the host does not
+        answer an app.
         """
         following = self._file.chosen(lambda one: one.repositories and one.credential)
         owner = owner_of(repository.url, following.values())
         if owner is None or not self._follows(owner, repository):
             return None
         if owner.ssh:
-            return SshIdentity(self._secret(owner), owner.ssh.known_hosts)
-        header = f"Authorization: {_authorization(owner.kind, self._secret(owner))}"
-        return Header(f"{owner.url}/", header)
+            return SshIdentity(self._secret(owner, None), owner.ssh.known_hosts)
+        return _header(owner, self._secret(owner, refused))
 
-    def _secret(self, connection: Connection) -> str:
+    def _secret(self, connection: Connection, refused: Header | None) -> str:
         """Return the token of a connection, or its ssh key."""
         try:
             secret = connection.secret()
             if connection.ssh:
                 check_private_key(connection.ssh.private_key, secret)
-            return self._of_app(connection, secret) if connection.app else secret
+            return self._of_app(connection, secret, refused) if connection.app else secret
         except (InvalidSettings, Denied, NotFound) as exc:
             log.error("token_missing", connection=connection.name, error=str(exc))
             raise type(exc)(_MISSING) from None
 
-    def _of_app(self, connection: Connection, private_key: str) -> str:
+    def _of_app(self, connection: Connection, private_key: str, refused: Header | None) -> str:
         key, now = (connection, private_key), time.time()
         made = self._made.get(key)
-        if made is None or made.expires_at - now < LEFT_S:
+        is_usable = made is not None and made.expires_at - now >= LEFT_S
+        if made is None or not is_usable or _header(connection, made.text) == refused:
             made = asyncio.run(_made(connection, private_key, now))
             live = {of: one for of, one in self._made.items() if one.expires_at > now}
             self._made = {**live, key: made}
@@ -104,9 +110,16 @@ class GitCredentials:
 async def _made(connection: Connection, private_key: str, now: float) -> apps.Token:
     async def ask(host: Host) -> apps.Token:
         rest = github.rest(connection)
-        return await apps.token(host, connection, private_key, rest=rest, now=now)
+        wanted = {"contents": "read"}
+        return await apps.token(
+            host, connection, private_key, rest=rest, now=now, permissions=wanted
+        )
 
     return await asked(github.host(connection, private_key, Pages()), [], ask)
+
+
+def _header(connection: Connection, token: str) -> Header:
+    return Header(f"{connection.url}/", f"Authorization: {_authorization(connection.kind, token)}")
 
 
 def _authorization(kind: HostKind, token: str) -> str:

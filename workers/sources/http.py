@@ -132,10 +132,10 @@ class Host:
         """Send a JSON document that only asks, as GraphQL does; return the answer."""
         return _json(await self._sent("POST", path, {}, {}, body), self._name)
 
-    async def ask_as(self, authorization: str, method: str, path: str) -> Any:
+    async def ask_as(self, authorization: str, method: str, path: str, body: object = None) -> Any:
         """Return a JSON document, asked for with other credentials, which is not held."""
         headers = {"Authorization": authorization}
-        return _json(await self._sent(method, path, {}, headers), self._name)
+        return _json(await self._sent(method, path, {}, headers, body), self._name)
 
     async def _page(self, path: str, params: Params, headers: Mapping[str, str]) -> Page:
         key = self.url, path, tuple(sorted(params.items())), tuple(sorted(headers.items()))

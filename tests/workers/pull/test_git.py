@@ -137,10 +137,10 @@ def test_a_private_repository_is_cloned_with_the_header_of_its_connection(
     (home / ".gitconfig").write_text(f'[http "{host}/"]\n\textraHeader = Authorization: Basic x\n')
     header = f"Authorization: {READERS}"
 
-    replace(mirrors, credentials=lambda _: Header(f"{host}/", header)).sync(private)
+    replace(mirrors, credentials=lambda *_: Header(f"{host}/", header)).sync(private)
     assert mirrors.resolve(NAME)[0] == "main"
     with pytest.raises(Denied):  # the header is of another address
-        replace(mirrors, credentials=lambda _: Header(f"{host}0/", header)).sync(private)
+        replace(mirrors, credentials=lambda *_: Header(f"{host}0/", header)).sync(private)
     assert READERS not in repr(Header(host, header))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import subprocess
 
 import pytest
 import structlog
@@ -15,6 +16,7 @@ from codelode.errors import Denied, InvalidSettings
 from codelode.model import Repository, RepositoryName
 from codelode.ports import PermissionStates
 from tests.hosts import APP, GitHub
+from workers.pull.mirror import Mirrors
 from workers.sources import github as github_
 from workers.sources.credentials import GitCredentials
 from workers.sources.following import SourceSync
@@ -213,6 +215,46 @@ def test_git_gets_a_token_with_enough_time_left_for_a_run(credentials, repositor
     github.lifetime_s = 3_600
     again = pair(credentials, repository), pair(credentials, repository)
     assert again == ("x-access-token:ghs_canary1of-an-app",) * 2
+
+
+def test_the_token_of_git_reads_content_alone(credentials, repository, github):
+    pair(credentials, repository)
+
+    assert list(github.permissions.values()) == [{"contents": "read"}]
+
+
+@pytest.fixture
+def cloned(credentials, repository, github, tmp_path):
+    """Mirrors that have read the repository once, as the app."""
+    github.git = tmp_path / "git"
+    bare = github.git / "acme" / "open.git"
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", bare], check=True)
+    made = Mirrors(tmp_path / "mirrors", credentials=credentials)
+    made.sync(repository)
+    return made
+
+
+def test_a_token_that_git_finds_refused_is_made_anew_once(cloned, repository, github):
+    github.made = dict.fromkeys(github.made, 0)  # as after the app was installed again
+    cloned.sync(repository)
+    assert github.asked.count(MINT) == 2
+
+    github.lifetime_s = -1
+    github.made = dict.fromkeys(github.made, 0)
+    with pytest.raises(Denied):
+        cloned.sync(repository)
+    assert github.asked.count(MINT) == 3
+
+
+def test_no_token_is_asked_for_after_a_transfer(cloned, repository, github):
+    """The host may be away by then, and the address alone is checked again."""
+    github.lifetime_s = 1_700  # too little for another run
+    github.made = dict.fromkeys(github.made, 0)
+    cloned.sync(repository)
+    before = github.asked.count(MINT)
+    cloned.sync(repository)
+
+    assert github.asked.count(MINT) == before + 1
 
 
 def test_why_git_gets_no_token_is_in_the_log_and_not_in_the_error(
