@@ -93,6 +93,7 @@ class SourceSync:
         self._local_paths = local_paths
         self._now = now
         self._pages = Pages()
+        self._entrusted = set[str]()  # connections of which git may read what is followed
 
     def due(self) -> tuple[str, ...]:
         """Follow the sources file, and return the connections with something to do now."""
@@ -100,7 +101,12 @@ class SourceSync:
         return tuple(
             state.declared.name
             for state in self._states.states()
-            if state.declared.name in known and (state.is_due(now) or state.outcome.replaced)
+            if state.declared.name in known
+            and (
+                state.is_due(now)
+                or state.outcome.replaced
+                or not self._is_entrusted(state.declared.name)
+            )
         )
 
     def run(self, name: str, outbox: Outbox) -> None:
@@ -110,6 +116,8 @@ class SourceSync:
             return
         try:
             state = next(one for one in self._states.states() if one.declared.name == name)
+            if not self._is_entrusted(name):
+                self._entrust(name, owner, self._states.known(name))
             if state.is_due(self._now()):
                 asyncio.run(self._run(connection, state, owner, outbox))
             elif state.outcome.replaced:
@@ -254,6 +262,19 @@ class SourceSync:
     def _entrust(self, name: str, owner: str, known: Sequence[Known]) -> None:
         """Have git read exactly these repositories with the token of the connection."""
         self._states.entrust(name, owner, {one.name: one.url for one in known})
+
+    def _is_entrusted(self, name: str) -> bool:
+        """Return whether git may read what is followed with the token of the connection.
+
+        It may not where a version that kept no list of that has followed it, or a backup was
+        restored, and the next listing may be hours away, or fail.
+        """
+        if name not in self._entrusted:
+            known = self._states.known(name)
+            if known and not self._states.entrusted(name, known[0].name):
+                return False
+            self._entrusted.add(name)
+        return True
 
     def _here(self, name: str) -> Here:
         others = [one.declared.name for one in self._states.states() if one.declared.name != name]

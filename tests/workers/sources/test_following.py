@@ -357,6 +357,23 @@ def test_git_reads_with_the_token_what_is_followed_now_and_before_its_first_run(
     assert world.states.entrusted("work", "acme/tools") != ""
 
 
+def test_what_was_followed_before_an_upgrade_is_read_with_the_token_before_the_next_listing(
+    world, github
+):
+    """A version that kept no list of what git may read has left none, and the host may be away."""
+    world.run()
+    world.done()
+    assert world.states.hold("work", "before", for_s=60)
+    world.states.entrust("work", "before", {})
+    world.states.release("work", "before")
+    world.sync, asked = world.worker(), len(github.asked)
+
+    assert world.sync.due() == ("work",)
+    world.sync.run("work", world.outbox)
+    assert {world.states.entrusted("work", name) != "" for name in NAMES} == {True}
+    assert (world.sync.due(), len(github.asked)) == ((), asked)
+
+
 def test_a_deleted_repository_leaves_after_the_time_of_grace(world, github):
     world.run()
     del github.repositories[13]
