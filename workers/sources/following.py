@@ -336,6 +336,9 @@ class _Acting:
         """Register a repository as the one that it replaces was, and index what that indexes."""
         name, replaced = RepositoryName(known.name), self._replaced(known, before)
         patterns = replaced.patterns if replaced else None
+        label, present = replaced.label if replaced else self._rules.label, self._ledger.get(name)
+        if present and present.label is not label and self._is_indexed(name):
+            label = None  # until the run is done, the index is that of another repository
         register(
             self._ledger,
             {name},
@@ -345,7 +348,7 @@ class _Acting:
             exclude=patterns.exclude if patterns else None,
             local_paths=self._local_paths,
         )
-        self._ledger.set_label(name, replaced.label if replaced else self._rules.label)
+        self._ledger.set_label(name, label)
         self._index(name, replaced.name if replaced else name)
 
     def _replaced(self, known: Known, before: Known | None) -> Repository | None:
@@ -390,8 +393,7 @@ class _Acting:
         return tuple(self._settled(one, except_for) if one.replaces else one for one in known)
 
     def _settled(self, known: Known, except_for: Collection[str]) -> Known:
-        indexed = [one for one in self._ledger.refs(RepositoryName(known.name)) if one.indexed]
-        if not indexed:
+        if not self._is_indexed(RepositoryName(known.name)):
             return known
         left = tuple(one for one in known.replaces if one.name in except_for)
         for former in known.replaces:
@@ -400,6 +402,9 @@ class _Acting:
             if former not in left and (found is None or is_replaced(former, found.url)):
                 self._remove(name)  # else somebody registered another repository in its place
         return replace(known, replaces=left)
+
+    def _is_indexed(self, name: RepositoryName) -> bool:
+        return any(one.indexed for one in self._ledger.refs(name))
 
     def _remove(self, name: RepositoryName) -> None:
         """Unregister a repository now; its index leaves later."""

@@ -331,6 +331,23 @@ def test_a_repository_made_anew_under_a_former_name_does_not_have_its_label(rena
     assert renamed.ledger.labels()[old] is None
 
 
+@pytest.mark.parametrize("is_same", [False, True])
+def test_repositories_that_swap_their_names_get_no_label_of_each_other(world, github, is_same):
+    world.run()
+    world.done()
+    names = RepositoryName("acme/open"), RepositoryName("acme/tools")
+    labels = (Label.PUBLIC, Label.PUBLIC if is_same else Label.PRIVATE)
+    for name, label in zip(names, labels, strict=True):
+        world.ledger.set_label(name, label)
+    repositories = github.repositories
+    repositories[12], repositories[13] = repositories[13], repositories[12]
+    world.run()
+
+    assert {(Action.RENAME, name) for name in names} == world.told()
+    expected = Label.PUBLIC if is_same else None
+    assert [world.ledger.labels()[name] for name in names] == [expected] * 2
+
+
 def test_a_repository_that_was_registered_by_hand_keeps_its_label(world, github):
     hand = RepositoryName("acme/open")
     world.ledger.register(Repository(hand, f"{github.url}/acme/open.git"))
