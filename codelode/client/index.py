@@ -55,7 +55,7 @@ class Status:
     runs: tuple[Run, ...]
     chunks: int  # -1: the store does not answer
     queues: tuple[Queue, ...]
-    embedder: str  # empty: it does not answer
+    embedder: str
     store: str
     problems: tuple[str, ...]  # of the gateway's configuration, for admins
     disk: tuple[DiskPart, ...] = ()  # for admins

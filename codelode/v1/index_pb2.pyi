@@ -579,7 +579,6 @@ class GetStatusResponse(_message.Message):
     chunks: _builtins.int
     """-1: the store does not answer"""
     embedder: _builtins.str
-    """empty: it does not answer"""
     store: _builtins.str
     @_builtins.property
     def repositories(self) -> _containers.RepeatedCompositeFieldContainer[Global___Repository]: ...

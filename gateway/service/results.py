@@ -324,7 +324,7 @@ class Status:
     runs: tuple[Run, ...]
     chunks: int  # or UNKNOWN
     queues: tuple[Queue, ...]
-    embedder: str  # empty: it does not answer
+    embedder: str
     store: str
     problems: tuple[str, ...] = ()  # of the gateway's configuration
     disk: tuple[DiskPart, ...] = ()  # as it was measured last

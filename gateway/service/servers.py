@@ -49,15 +49,18 @@ class KnownServers:
     clock: Callable[[], float] = time.monotonic
     _asked: dict[str, _Asked] = field(default_factory=dict)  # by role
 
-    async def model(self, role: str, model: Embedder | LanguageModel) -> Server:
-        """Return the model as it answers now or answered within FRESH_S."""
+    async def model(self, role: str, model: Embedder | LanguageModel, *, name: str = "") -> Server:
+        """Return the model as it answers now or answered within FRESH_S.
+
+        `name`: what it is called while it does not answer.
+        """
         asked = self._asked.get(role)
         if asked is None or asked.model is not model or self._is_old(asked):
-            answer = asyncio.ensure_future(asyncio.to_thread(_model, role, model))
+            answer = asyncio.ensure_future(asyncio.to_thread(_model, role, model, name))
             asked = self._asked[role] = _Asked(model, self.clock(), answer)
         done, _ = await asyncio.wait({asked.answer}, timeout=WAIT_S)
         if not done:
-            return Server(role, "", f"has not answered for {self.clock() - asked.at:.0f} s")
+            return Server(role, name, f"has not answered for {self.clock() - asked.at:.0f} s")
         return asked.answer.result()
 
     def _is_old(self, asked: _Asked) -> bool:
@@ -72,10 +75,10 @@ async def store(name: str, backends: Backends, visible: Visibility) -> tuple[Ser
         return Server(STORE, name, str(exc)), UNKNOWN
 
 
-def _model(role: str, model: Embedder | LanguageModel) -> Server:
+def _model(role: str, model: Embedder | LanguageModel, name: str) -> Server:
     try:
         if isinstance(model, Checked):
             model.check()
         return Server(role, model.identity, "")
     except CodelodeError as exc:
-        return Server(role, "", str(exc))
+        return Server(role, name, str(exc))

@@ -70,7 +70,8 @@ async def _servers(
     Why one does not answer is for admins who see everything: it names addresses of the operator.
     """
     known = dependencies.known_servers
-    models = [known.model(servers.EMBEDDER, backends.embedder)]
+    by_index = backends.embedder.identity  # an index knows its embedder, also one that is away
+    models = [known.model(servers.EMBEDDER, backends.embedder, name=by_index)]
     if backends.language_model is not None:
         models.append(known.model(servers.LANGUAGE_MODEL, backends.language_model))
     (store, chunks), asked = await asyncio.gather(
