@@ -146,7 +146,7 @@ def test_every_setting_can_be_set_in_the_environment_file(services):
     # Of the command line, and of `codelode up`; Compose passes the token itself.
     decided_elsewhere = {
         *("server", "tls_ca", "tls_client_certificate", "tls_client_key", "token_without_tls"),
-        *("redis_bin", "redis_memory_mb", "token_file"),
+        *("redis_bin", "redis_memory_mb", "token_file", "share_ports"),
     }
     of_the_gateway = {
         *("listen", "http_listen", "http_hosts", "listen_mtls", "health_listen"),
