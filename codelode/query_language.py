@@ -112,20 +112,34 @@ def words_of(text: str) -> str:
 
 
 def written_texts(text: str) -> tuple[WrittenText, ...]:
-    """Return the texts and expressions in a query without filters."""
+    """Return the texts and expressions in a query without filters.
+
+    None count if an `or` has one of them on one side and a word on the other.
+    """
     if not ('"' in text or "/" in text) or "\n" in text.strip():
         return ()
     is_alone = not _TEXT.sub("", text).strip()
+    found = [one for one in _TEXT.finditer(text) if one["or"] or _counts(one, is_alone=is_alone)]
     made: list[WrittenText] = []
-    is_next = False
-    for found in _TEXT.finditer(text):
-        if found["or"]:
-            is_next = bool(made) and not made[-1].is_exclusion
-            continue
-        if _counts(found, is_alone=is_alone):
-            made.append(_written_text(found, is_alternative=is_next))
-        is_next = False
+    for before, one, behind in zip([None, *found], found, [*found[1:], None], strict=False):
+        if not one["or"]:
+            is_next = before is not None and bool(before["or"]) and _touch(text, before, one)
+            is_alternative = is_next and bool(made) and not made[-1].is_exclusion
+            made.append(_written_text(one, is_alternative=is_alternative))
+        elif _is_text(text, before, one) != _is_text(text, one, behind):
+            return ()
     return tuple(made) if len(made) <= MAX_TEXTS else ()
+
+
+def _is_text(text: str, left: re.Match[str] | None, right: re.Match[str] | None) -> bool:
+    """Return whether these are an `or` and a text with nothing between them."""
+    if left is None or right is None or (left["or"] and right["or"]):
+        return False
+    return _touch(text, left, right)
+
+
+def _touch(text: str, left: re.Match[str], right: re.Match[str]) -> bool:
+    return text[left.end() : right.start()].isspace()
 
 
 def whole_text(text: str) -> WrittenText | None:

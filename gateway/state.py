@@ -117,6 +117,9 @@ class TextTest(Protocol):
     def holds(self, text: str) -> bool:
         """Return whether the text has what is wanted, and nothing that is excluded."""
 
+    def admits(self, text: str) -> bool:
+        """Return whether the text has nothing that is excluded."""
+
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:

@@ -33,9 +33,14 @@ class Texts:
     def holds(self, text: str) -> bool:
         """Return whether the text has what is wanted, and nothing that is excluded."""
         raw = text.encode("utf-8", "replace")
-        return all(any(_is_in(one, raw) for one in group) for group in self.wanted) and not any(
-            _is_in(one, raw) for one in self.excluded
+        return self.admits(text) and all(
+            any(_is_in(one, raw) for one in group) for group in self.wanted
         )
+
+    def admits(self, text: str) -> bool:
+        """Return whether the text has nothing that is excluded."""
+        raw = text.encode("utf-8", "replace")
+        return not any(_is_in(one, raw) for one in self.excluded)
 
 
 def texts(written: Iterable[WrittenText]) -> Texts:

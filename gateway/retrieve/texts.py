@@ -7,39 +7,64 @@ read as well: few have them, and the chunk that was asked for may not be among t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from codelode import globs
+from codelode import deadline, globs
 from codelode.counts import counted
 from codelode.grams import NOTHING
-from codelode.model import Candidate, ChunkId, FileKey, FileQuery
+from codelode.model import Candidate, Chunk, FileKey, FileQuery
 from gateway.state import Backends, SearchState, TextTest
 
-#: Most files that are read besides those of the candidates. By hand.
+#: Most files that are read besides those of the candidates, and how many at once. By hand.
 MAX_FILES = 200
+BATCH = 50
 
 NO_TEXT = "no searched code has the texts of the query: the hits are only similar"
+NO_TEXT_READ = "no code that was read has the texts of the query: the hits are only similar"
+UNREAD = (
+    "the expressions of the query have no three characters in a row, so only the likeliest code "
+    "was compared with them; `grep` reads all files"
+)
 
 
 async def with_texts(state: SearchState, test: TextTest, backends: Backends) -> SearchState:
-    """Return the state with the candidates that pass the test; if none does, with a remark."""
-    kept = await asyncio.to_thread(_passing, state.candidates, test)
+    """Return the state with the candidates that pass the test.
+
+    If none has what is wanted, these are all that have nothing excluded, with a remark.
+    """
+    admitted = await asyncio.to_thread(_kept, state, test.admits)
     if test.is_excluding:
-        return replace(state, candidates=kept)
+        return admitted
+    kept = await asyncio.to_thread(_kept, admitted, test.holds)
     places = await _places(state, test, backends)
-    known = {one.chunk.id for one in kept}
-    others = await _others(state, test, places[:MAX_FILES], known, backends)
-    if len(places) > MAX_FILES:
-        left = counted(len(places) - MAX_FILES, "file")
-        state = state.remarked(f"{left} that may have the texts were not read; add filters")
-    if kept or others:
-        return replace(state, candidates=(*kept, *others))
-    return replace(state, is_unmatched=True).remarked(NO_TEXT)
+    others = await _others(kept, test, places[:MAX_FILES], backends)
+    unread = _unread(test, places)
+    if others or kept.candidates or any(one.candidates for one in kept.alternates):
+        found = replace(kept, candidates=(*kept.candidates, *others))
+    else:
+        remark = NO_TEXT_READ if unread else NO_TEXT
+        found = replace(admitted, is_unmatched=True).remarked(remark)
+    return found.remarked(unread) if unread else found
 
 
-def _passing(candidates: Sequence[Candidate], test: TextTest) -> tuple[Candidate, ...]:
-    return tuple(one for one in candidates if test.holds(one.chunk.content))
+def _kept(state: SearchState, is_wanted: Callable[[str], bool]) -> SearchState:
+    """Return the state with the candidates, also of alternate queries, whose text is wanted."""
+
+    def kept(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+        return tuple(one for one in candidates if is_wanted(one.chunk.content))
+
+    alternates = tuple(replace(one, candidates=kept(one.candidates)) for one in state.alternates)
+    return replace(state, candidates=kept(state.candidates), alternates=alternates)
+
+
+def _unread(test: TextTest, places: Sequence[FileKey]) -> str:
+    """Return a remark about files that may have the texts and were not read; empty: none."""
+    if test.needed == NOTHING:
+        return UNREAD
+    if (left := len(places) - MAX_FILES) <= 0:
+        return ""
+    return f"{counted(left, 'file')} that may have the texts were not read; add filters"
 
 
 async def _places(state: SearchState, test: TextTest, backends: Backends) -> Sequence[FileKey]:
@@ -50,24 +75,27 @@ async def _places(state: SearchState, test: TextTest, backends: Backends) -> Seq
 
 
 async def _others(
-    state: SearchState,
-    test: TextTest,
-    places: Sequence[FileKey],
-    known: set[ChunkId],
-    backends: Backends,
+    state: SearchState, test: TextTest, places: Sequence[FileKey], backends: Backends
 ) -> list[Candidate]:
-    """Return the chunks of the files that pass the test and are not known."""
+    """Return the chunks of the files that pass the test and are no candidates."""
     filters = state.query.filters
-    held = await backends.chunks.files(places, filters.ref)
+    known = {one.chunk.id for one in state.candidates}
+    found: list[Candidate] = []
 
-    def passing() -> list[Candidate]:
-        return [
-            Candidate(chunk, 0.0, None)
-            for chunks in held.values()
-            for chunk in chunks
-            if chunk.id not in known
-            and globs.is_inside(chunk, filters)
-            and test.holds(chunk.content)
-        ]
+    def passing(files: Iterable[Sequence[Chunk]]) -> list[Candidate]:
+        some = []
+        for chunks in files:
+            deadline.check()
+            some += [
+                Candidate(chunk, 0.0, None)
+                for chunk in chunks
+                if chunk.id not in known
+                and globs.is_inside(chunk, filters)
+                and test.holds(chunk.content)
+            ]
+        return some
 
-    return await asyncio.to_thread(passing)
+    for start in range(0, len(places), BATCH):
+        held = await backends.chunks.files(places[start : start + BATCH], filters.ref)
+        found += await asyncio.to_thread(passing, held.values())
+    return found

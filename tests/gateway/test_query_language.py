@@ -211,6 +211,7 @@ async def test_globs_mean_visible_repositories_alone(search):
     [
         *('cannot find module "foo" in path', 'x = "a b"', 'say "hi" or leave', "this or that"),
         *("/usr/bin/", "/api/v1/users/", "/* a comment */", "a / (b + c) / d", "// a+ /", "ls -la"),
+        *("/^timeout$/ or retry", "retry or /^timeout$/", "/a+/ foo or /b+/"),
         *("--gather-outputs", "-x", 'printf("hello")', '"a"\n"b"', f'"{"x" * 1_001}"', '""', '"'),
     ],
 )
@@ -228,6 +229,7 @@ def test_quotes_and_slashes_of_words_are_words(text):
         (r"context /func \w+\//", "context", [r"/func \w+//"]),
         ('retry -"test" -/t+/', "retry", ["-test", "-/t+/"]),
         (r"/\d+/", r"\d+", [r"/\d+/"]),
+        ("/a+/ or /b+/ this or that", "or this or that", ["/a+/", "or /b+/"]),
     ],
 )
 def test_texts_and_expressions_are_read_with_the_words_to_rank_by(text, words, found):
@@ -292,6 +294,44 @@ async def test_a_text_that_is_nowhere_leaves_hits_that_are_only_similar(hits):
     assert answer.hits
     assert answer.unmatched
     assert any("no searched code has the texts" in one for one in answer.notices)
+
+
+async def test_what_is_excluded_stays_out_of_hits_that_are_only_similar(hits):
+    answer = await hits(r'retry /never\d works/ -"until it"')
+
+    assert answer.unmatched
+    assert answer.hits
+    assert "src/retry.py" not in {one.path for one in answer.hits}
+
+
+async def test_alternate_queries_have_no_hits_without_the_texts(world, model):
+    model.answers = ["calls until it works"]
+    dependencies = world.dependencies
+    published = dependencies.published
+    published.backends = replace(published.backends, language_model=model)
+    options = GivenOptions("", {"analyze.rewrite": True})
+    request = SearchRequest(r'retry /^func Re\w+\(/ -"web"', top_k=50, options=options)
+
+    answer = await service.search(dependencies, Principal("ann", Role.READER, EVERYTHING), request)
+
+    assert model.asked
+    assert [one.path for one in answer.hits] == ["src/api/retry.go"]
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        (r"retry /\d\d\d\d/", "only the likeliest code was compared"),
+        ('"call("', "files that may have the texts were not read"),
+    ],
+)
+async def test_an_answer_says_when_not_all_files_were_read(world, hits, monkeypatch, query, told):
+    monkeypatch.setattr("gateway.retrieve.texts.MAX_FILES", 1)
+
+    answer = await hits(query)
+
+    assert any(told in one for one in answer.notices)
+    assert not any("no searched code has the texts" in one for one in answer.notices)
 
 
 async def test_a_chunk_that_is_no_candidate_is_found_by_its_text(world, hits):
