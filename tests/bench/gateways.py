@@ -70,7 +70,7 @@ def _measure(count: int, texts: Sequence[str], options: argparse.Namespace) -> s
 
 
 def _searches(address: str, texts: Sequence[str], seconds: float, seed: int) -> int:
-    """How many searches one caller has answered in this time."""
+    """Count the searches that one caller has answered in this time."""
     shuffled = random.Random(seed).sample(texts, len(texts))
     ends_at, count = time.monotonic() + seconds, 0
     with Client(address, timeout_s=60) as client:
@@ -81,7 +81,7 @@ def _searches(address: str, texts: Sequence[str], seconds: float, seed: int) -> 
 
 
 def _cpu_s(cluster: embedded.Cluster) -> float:
-    """Of all gateways, since they started."""
+    """Return the processor time of all gateways since they started, seconds."""
     return sum(one.cpu_s for one in embedded.processes(cluster.pid) if one.name == "gateway")
 
 

@@ -64,7 +64,7 @@ class Outbox:
 
 
 class Following:
-    """What follows the organisation, and what it told of that."""
+    """Follows the organisation, and keeps what it told of that."""
 
     def __init__(self, file):
         self.ledger, self.states = MemoryLedger(), MemorySourceStates()
@@ -198,7 +198,7 @@ def pair(credentials, repository):
 
 @pytest.fixture
 def credentials(file):
-    """What git gets for repositories, each of which is followed under its URL."""
+    """Return what git gets for repositories, each of which is followed under its URL."""
     return GitCredentials(str(file), lambda _, name: name)
 
 

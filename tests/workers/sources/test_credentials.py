@@ -86,7 +86,7 @@ def test_no_other_address_gets_a_token(credentials, url):
 def test_only_what_is_followed_is_read_with_a_token_and_only_under_its_name(
     credentials, tmp_path, monkeypatch
 ):
-    """Who may register names below another glob would else read all that the token reads."""
+    """Otherwise, whoever registers names below another glob could read all that the token reads."""
     url = "https://github.com/acme/app"
     assert credentials(Repository(RepositoryName("team/mine"), f"{url}.git")) is None
     asked = []
