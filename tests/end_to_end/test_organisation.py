@@ -94,7 +94,7 @@ def organisation(tmp_path, dice):
 
 
 @pytest.fixture
-def following(tmp_path, organisation, cluster_at):
+def following(tmp_path, organisation, cluster_at, wait_for):
     """`following(name)` starts a cluster that follows the organisation."""
     made = []
 
@@ -109,6 +109,8 @@ def following(tmp_path, organisation, cluster_at):
         )
         made.append(cluster_at(folder / "data", sources=str(folder / "sources.yaml")))
         made[-1].start()
+        with made[-1].client() as client:
+            wait_for(lambda: client.sources().sources, "the connection")
         return made[-1]
 
     yield start
