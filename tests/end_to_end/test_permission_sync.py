@@ -128,9 +128,9 @@ def served(tmp_path_factory, store, cluster_at, world):
 
 def test_people_find_what_they_may_read_at_the_host_until_they_lose_the_right(served, wait_for):
     gitea, world = served.world.gitea, served.world
-    served.synced(wait_for)
+    served.synced(wait_for)  # a gateway has it within a second
 
-    assert served.sees("ann") == {"secret", "open"}
+    wait_for(lambda: served.sees("ann") == {"secret", "open"}, "ann to find what she may read")
     assert served.sees("bob") == {"open"}  # a member of a team without the unit of the code
     assert served.sees("carl") == {"tools", "open"}
     assert "secret" not in served.sees("rita")
@@ -157,7 +157,7 @@ def test_people_find_what_they_may_read_at_the_host_until_they_lose_the_right(se
 
 def test_a_host_that_is_down_is_believed_until_the_age_limit(served, wait_for):
     served.synced(wait_for)
-    assert served.sees("ann") == {"secret", "open"}
+    wait_for(lambda: served.sees("ann") == {"secret", "open"}, "ann to find it again")
     served.world.gitea.stop()
     try:
         wait_for(lambda: "does not answer" in served.state().error, "the failure to be told")
