@@ -53,15 +53,13 @@ MAX_TEXTS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenText:
-    """A text or an expression that must stand in a hit, or must not."""
+class Written:
+    """A part of a query that is no word of it."""
 
     text: str  # as it is written
     at: int  # number of its first character, from 1
     value: str
-    is_expression: bool
     is_exclusion: bool
-    is_alternative: bool = False  # to the one before
 
     @property
     def end(self) -> int:
@@ -70,24 +68,23 @@ class WrittenText:
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenFilter:
+class WrittenText(Written):
+    """A text or an expression that must stand in a hit, or must not."""
+
+    is_expression: bool
+    is_alternative: bool = False  # to the one before
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFilter(Written):
     """A filter in a query."""
 
-    text: str  # as it is written
-    at: int  # number of its first character, from 1
     prefix: str
-    value: str
-    is_exclusion: bool
 
     @property
     def field(self) -> str:
         """Return the name of the filter: `repositories`."""
         return PREFIXES[self.prefix]
-
-    @property
-    def end(self) -> int:
-        """Return the number of characters up to its last one."""
-        return self.at - 1 + len(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +151,7 @@ def written_filters(text: str) -> tuple[WrittenFilter, ...]:
     return tuple(filter(None, _read(text)))
 
 
-def without(text: str, written: Iterable[WrittenFilter | WrittenText]) -> str:
+def without(text: str, written: Iterable[Written]) -> str:
     """Return the query without these parts."""
     parts, end = [], 0
     for one in written:

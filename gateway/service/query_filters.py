@@ -17,7 +17,14 @@ from codelode.access import Visibility
 from codelode.errors import InvalidQuery
 from codelode.globs import is_literal
 from codelode.model import Filters, Kind, RefName, RepositoryName
-from codelode.query_language import PREFIXES, QueryParts, WrittenFilter, WrittenText, parts_of
+from codelode.query_language import (
+    PREFIXES,
+    QueryParts,
+    Written,
+    WrittenFilter,
+    WrittenText,
+    parts_of,
+)
 from gateway.exact.texts import Texts, pattern_of, texts
 from gateway.service import queries
 from gateway.service.audit import involve
@@ -260,9 +267,7 @@ class FilterReader:
         return _wrong(one, why, self.field)
 
 
-def _wrong(
-    one: WrittenFilter | WrittenText, why: str, field: Literal["query", "pattern"] = "query"
-) -> InvalidQuery:
+def _wrong(one: Written, why: str, field: Literal["query", "pattern"] = "query") -> InvalidQuery:
     """Return the error that says where in the query what is wrong."""
     text = one.text[:100]
     return InvalidQuery(field, f"{text!r} at character {one.at} {why}; {_AS_TEXT[field]}")
