@@ -115,7 +115,7 @@ class TextTest(Protocol):
         """Return whether nothing is wanted."""
 
     def holds(self, text: str) -> bool:
-        """Return whether the text has what is wanted, and nothing that is excluded."""
+        """Return whether the text has what is wanted."""
 
     def admits(self, text: str) -> bool:
         """Return whether the text has nothing that is excluded."""

@@ -31,11 +31,9 @@ class Texts:
         return not self.wanted
 
     def holds(self, text: str) -> bool:
-        """Return whether the text has what is wanted, and nothing that is excluded."""
+        """Return whether the text has what is wanted."""
         raw = text.encode("utf-8", "replace")
-        return self.admits(text) and all(
-            any(_is_in(one, raw) for one in group) for group in self.wanted
-        )
+        return all(any(_is_in(one, raw) for one in group) for group in self.wanted)
 
     def admits(self, text: str) -> bool:
         """Return whether the text has nothing that is excluded."""

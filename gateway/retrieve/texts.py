@@ -92,6 +92,7 @@ async def _others(
                 if chunk.id not in known
                 and globs.is_inside(chunk, filters)
                 and test.holds(chunk.content)
+                and test.admits(chunk.content)
             ]
         return some
 
