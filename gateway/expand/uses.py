@@ -14,15 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from codelode import deadline, grams, references
+from codelode import deadline, references
 from codelode.access import Visibility
-from codelode.counts import counted
-from codelode.errors import InvalidQuery
 from codelode.model import (
     DEFAULT_REF,
     Chunk,
     FileKey,
-    FileQuery,
     Filters,
     LocatedSymbol,
     Reference,
@@ -47,9 +44,6 @@ KINDS = (*CALLS, ReferenceKind.IMPLEMENTATION)
 MAX_DEFINING = 20
 MAX_IMPORTING = 10_000
 
-#: Files that may be read for a name or a pattern that says nothing of them.
-MAX_UNNARROWED = 2_000
-
 #: Uses whose files are read at once.
 BATCH = 200
 
@@ -69,6 +63,11 @@ class UsesQuery:
     visible: Visibility
     known: tuple[RepositoryName, ...]  # the visible repositories, where it may be defined
     limit: int
+
+    @property
+    def last(self) -> str:
+        """Return the part of the name behind the last dot."""
+        return dotted(self.name).rpartition(".")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,23 +93,14 @@ class Uses:
     has_more: bool
 
 
-async def uses(query: UsesQuery, backends: Backends) -> Uses:
+async def uses(query: UsesQuery, files: Iterable[FileKey], backends: Backends) -> Uses:
     """Return the uses of a name. Needs the symbol table and the reference index.
 
-    Raises InvalidQuery if the name narrows the search too little.
+    `files`: those that hold the last part of the name.
     """
-    last = dotted(query.name).rpartition(".")[2]
+    last = query.last
     defined = await asyncio.to_thread(_defined, query, last, backends)
-    asked = FileQuery(grams.of_text(last), query.filters, visible=query.visible)
     paths: defaultdict[RepositoryName, set[str]] = defaultdict(set)
-    files = await backends.chunks.holding(asked)
-    if asked.grams == grams.NOTHING and len(files) > MAX_UNNARROWED:
-        raise InvalidQuery(
-            "name",
-            f"is so short that the uses in all {counted(len(files), 'file')} inside the filters "
-            f"would have to be read, and at most {MAX_UNNARROWED:,} are: add filters such as a "
-            "repository or a path",
-        )
     for repository, path in files:
         paths[repository].add(path)
     found = await asyncio.to_thread(_within, query, last, defined, paths, backends)

@@ -13,7 +13,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codelode.ledger import Catalog
-from codelode.model import DEFAULT_REF, RefName, RefStatus, RepositoryName, RepositoryRef
+from codelode.model import (
+    DEFAULT_REF,
+    Filters,
+    RefName,
+    RefStatus,
+    RepositoryName,
+    RepositoryRef,
+)
+from gateway.service.catalog import VisibleCatalog
 
 #: Repositories described in one answer.
 MAX_REPOSITORIES = 20
@@ -81,6 +89,16 @@ class CoverageReader:
         """Return what `read` does, without a thread if all of it is cached."""
         covered = self.cached(names, ref)
         return await asyncio.to_thread(self.read, names, ref) if covered is None else covered
+
+    async def searched(
+        self, catalog: VisibleCatalog, filters: Filters, holding: Sequence[RepositoryName]
+    ) -> tuple[Coverage, ...]:
+        """Return the coverage of the first repositories that a search with the filters reads.
+
+        `holding`: those that its answer names.
+        """
+        names = await asyncio.to_thread(catalog.searched, filters, holding)
+        return await self.of(names[:MAX_REPOSITORIES], filters.ref)
 
     async def commit_times(
         self, names: Collection[RepositoryName], ref: RefName

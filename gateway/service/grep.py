@@ -30,7 +30,7 @@ from gateway.service import queries
 from gateway.service.audit import involve, note
 from gateway.service.capabilities import permitted
 from gateway.service.catalog import VisibleCatalog
-from gateway.service.coverage import MAX_REPOSITORIES, Coverage
+from gateway.service.coverage import Coverage
 from gateway.service.dependencies import Dependencies
 from gateway.service.query_filters import FilterReader
 from gateway.service.requests import GrepRequest
@@ -42,9 +42,6 @@ MAX_LIMIT = 100_000
 
 #: Lines around a matching line, before and after it.
 MAX_AROUND = 50
-
-#: Files that may be read for a pattern without trigrams, about 20 MB.
-MAX_UNNARROWED = 2_000
 
 #: Files that are read at once: the first batch is small, so that its matches come soon.
 BATCHES = (16, 64)
@@ -135,14 +132,9 @@ async def _places(dependencies: Dependencies, search: _Search) -> Sequence[FileK
     """Return the files to read, in order. Raises InvalidQuery if a scan would be too long."""
     query = FileQuery(search.pattern.needed, search.filters, visible=search.visible)
     found = await dependencies.published.call(lambda backends: backends.chunks.holding(query))
-    if query.grams == NOTHING and len(found) > MAX_UNNARROWED:
-        raise InvalidQuery(
-            "pattern",
-            "has no three characters in a row that every match contains, so all "
-            f"{counted(len(found), 'file')} inside the filters would have to be read, and at most "
-            f"{MAX_UNNARROWED:,} are: add characters to it, or filters such as a repository or a "
-            "path",
-        )
+    if query.grams == NOTHING:
+        why = "has no three characters in a row that every match contains, so"
+        queries.check_narrowed("pattern", len(found), why, remedy="characters to it, or filters")
     return found
 
 
@@ -208,8 +200,7 @@ async def _covered(
     dependencies: Dependencies, search: _Search, done: _Progress
 ) -> tuple[Coverage, ...]:
     filters, catalog = search.filters, VisibleCatalog(dependencies.ledger, search.visible)
-    searched = await asyncio.to_thread(catalog.searched, filters, tuple(done.repositories))
-    return await dependencies.coverage.of(searched[:MAX_REPOSITORIES], filters.ref)
+    return await dependencies.coverage.searched(catalog, filters, tuple(done.repositories))
 
 
 def _summary(

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from codelode import grams
 from codelode.access import Principal, Visibility
 from codelode.counts import counted
 from codelode.errors import InvalidQuery
@@ -29,12 +30,11 @@ from gateway import pipeline
 from gateway.exact.names import NamePattern, name_pattern
 from gateway.expand.graph import NO_REFERENCES
 from gateway.expand.subject import NO_SYMBOLS
-from gateway.expand.uses import MAX_UNNARROWED, Uses, UsesQuery, uses
+from gateway.expand.uses import Uses, UsesQuery, uses
 from gateway.service import queries
 from gateway.service.audit import involve, note
 from gateway.service.capabilities import permitted
 from gateway.service.catalog import VisibleCatalog
-from gateway.service.coverage import MAX_REPOSITORIES
 from gateway.service.dependencies import Dependencies, reads_index
 from gateway.service.requests import ReferencesRequest, SymbolsRequest
 from gateway.service.results import ReferencesAnswer, SymbolsAnswer, definition_of
@@ -74,7 +74,9 @@ async def symbols(
         visible=principal.visible,
     )
     places = await backends.chunks.holding(query)
-    _check_narrowed(listing, places)
+    if listing.pattern.is_wild:
+        why = "matches any name, so"
+        queries.check_narrowed("name", len(places), why, remedy="letters to it, or filters")
     found, read = await _definitions(listing, places, backends)
     notices = [*_notices(listing, found, len(places) - read, backends)]
     if not found and listing.pattern.last.isidentifier():
@@ -84,13 +86,11 @@ async def symbols(
     holding = tuple(dict.fromkeys(at.repository for at in found))
     involve(holding)
     note(definitions=len(found), read=read)
-    searched = await asyncio.to_thread(catalog.searched, listing.filters, holding)
-    covered = searched[:MAX_REPOSITORIES]
     return SymbolsAnswer(
         symbols=tuple(map(definition_of, found)),
         notices=tuple(notices),
         took_ms=1000 * (time.perf_counter() - started),
-        coverage=await dependencies.coverage.of(covered, listing.filters.ref),
+        coverage=await dependencies.coverage.searched(catalog, listing.filters, holding),
     )
 
 
@@ -108,7 +108,8 @@ async def references(
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
     query = await asyncio.to_thread(_uses_query, request, catalog)
     is_possible = backends.symbols is not None and backends.references is not None
-    listed = await uses(query, backends) if is_possible else Uses((), True, False)
+    files = await _using(query, backends) if is_possible else ()
+    listed = await uses(query, files, backends) if is_possible else Uses((), True, False)
     notices = [*([] if is_possible else [NO_REFERENCES]), *_about_uses(query, listed)]
     if not listed.is_defined:
         notices.append(await _undefined(request.name, query.filters, principal.visible, backends))
@@ -116,14 +117,22 @@ async def references(
     defining = (one.definition.repository for one in listed.found if one.definition)
     involve(dict.fromkeys((*holding, *defining)))
     note(references=len(listed.found))
-    searched = await asyncio.to_thread(catalog.searched, query.filters, holding)
-    covered = searched[:MAX_REPOSITORIES]
     return ReferencesAnswer(
         references=listed.found,
         notices=tuple(notices),
         took_ms=1000 * (time.perf_counter() - started),
-        coverage=await dependencies.coverage.of(covered, query.filters.ref),
+        coverage=await dependencies.coverage.searched(catalog, query.filters, holding),
     )
+
+
+async def _using(query: UsesQuery, backends: Backends) -> Sequence[FileKey]:
+    """Return the files that hold the last part of the name. Raises InvalidQuery for too many."""
+    asked = FileQuery(grams.of_text(query.last), query.filters, visible=query.visible)
+    files = await backends.chunks.holding(asked)
+    if asked.grams == grams.NOTHING:
+        why = "is so short that the uses in"
+        queries.check_narrowed("name", len(files), why, remedy="filters")
+    return files
 
 
 def _uses_query(request: ReferencesRequest, catalog: VisibleCatalog) -> UsesQuery:
@@ -153,16 +162,6 @@ def _checked(request: SymbolsRequest, catalog: VisibleCatalog) -> _Listing:
         raise InvalidQuery("filters.block_types", "does not apply to names; use the kind `block`")
     limit = queries.bounded("limit", request.limit, default=DEFAULT_LIMIT, most=MAX_LIMIT)
     return _Listing(name_pattern(text, is_literal=request.literal), filters, limit)
-
-
-def _check_narrowed(listing: _Listing, places: Sequence[FileKey]) -> None:
-    if listing.pattern.is_wild and len(places) > MAX_UNNARROWED:
-        raise InvalidQuery(
-            "name",
-            f"matches any name, so all {counted(len(places), 'file')} inside the filters would "
-            f"have to be read, and at most {MAX_UNNARROWED:,} are: add letters to it, or filters "
-            "such as a repository or a path",
-        )
 
 
 async def _definitions(

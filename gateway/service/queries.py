@@ -35,6 +35,9 @@ MAX_ALTERNATIVES = 1_000
 MAX_GLOBS = 100
 MAX_GLOBS_CHARS = 16_384
 
+#: Files that may be read for a pattern or a name that says nothing of them, about 20 MB.
+MAX_UNNARROWED = 2_000
+
 #: A bracket that is neither closed nor followed by a wildcard that could close it.
 _UNCLOSED = re.compile(r"\[[^\]*?]*\Z")
 
@@ -48,6 +51,19 @@ class SourceLocation(NamedTuple):
     path: str
     line: int
     ref: RefName
+
+
+def check_narrowed(field: str, files: int, why: str, *, remedy: str) -> None:
+    """Raise InvalidQuery if a request that says nothing of its files would have too many read.
+
+    `why` says what it lacks, before "all … files", and `remedy` what to add, before "such as".
+    """
+    if files > MAX_UNNARROWED:
+        raise InvalidQuery(
+            field,
+            f"{why} all {counted(files, 'file')} inside the filters would have to be read, and at "
+            f"most {MAX_UNNARROWED:,} are: add {remedy} such as a repository or a path",
+        )
 
 
 def search_query(

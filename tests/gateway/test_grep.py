@@ -14,8 +14,8 @@ from codelode.backends.memory.chunks import MemoryChunkStore
 from codelode.errors import InvalidQuery, TimedOut
 from codelode.settings import Settings
 from gateway import service
-from gateway.service.grep import MAX_UNNARROWED
 from gateway.service.published import Published
+from gateway.service.queries import MAX_UNNARROWED
 from gateway.service.requests import GivenFilters, GrepRequest
 from tests.worlds import World, blob
 

@@ -11,7 +11,7 @@ from codelode.access import EVERYTHING, Principal, Role, Visibility
 from codelode.errors import InvalidQuery
 from gateway import service
 from gateway.exact.names import name_pattern
-from gateway.service import names
+from gateway.service import queries
 from gateway.service.requests import GivenFilters, ReferencesRequest, SymbolsRequest
 from tests.worlds import World
 
@@ -138,7 +138,7 @@ async def test_a_misspelt_name_finds_its_neighbour_where_the_caller_may_see_it(s
 
 
 async def test_any_name_is_refused_where_too_many_files_would_be_read(symbols, monkeypatch):
-    monkeypatch.setattr(names, "MAX_UNNARROWED", 2)
+    monkeypatch.setattr(queries, "MAX_UNNARROWED", 2)
 
     with pytest.raises(InvalidQuery, match="matches any name, so all 9 files"):
         await symbols("*")
@@ -148,7 +148,7 @@ async def test_any_name_is_refused_where_too_many_files_would_be_read(symbols, m
 async def test_uses_of_a_short_name_are_refused_where_too_many_files_would_be_read(
     references, monkeypatch
 ):
-    monkeypatch.setattr("gateway.expand.uses.MAX_UNNARROWED", 2)
+    monkeypatch.setattr(queries, "MAX_UNNARROWED", 2)
 
     with pytest.raises(InvalidQuery, match="so short that the uses in all 9 files"):
         await references("go")
