@@ -40,6 +40,11 @@ AHEAD_MS = 1_000
 #: A run of more files is bulk: runs of fewer files, such as that of a push, go before it.
 BULK_FILES = 256
 
+#: Bulk runs that wait at a stage are owed the time that the others spend there, divided by this.
+#: They have their turn when they have waited for AHEAD_MS of it. So they do not delay a push, and
+#: pushes without a pause do not stop them.
+BULK_SHARE = 8
+
 #: Most time that a run can save up while it has no work at a stage, milliseconds.
 SAVED_MS = 10_000
 
@@ -268,7 +273,13 @@ class Feeder(Protocol):
         at the stage than another run that has files there. A run that is new there starts from the
         spent time of the run that was the last one to begin files there. Runs of more than
         BULK_FILES files share the stage among themselves, and are AHEAD while another run has files
-        there; that one never waits for them.
+        there, unless they are owed a turn; that one never waits for them.
+        """
+
+    def owes(self, stage: str) -> bool:
+        """Return whether runs of many files that wait at a stage have their turn.
+
+        Runs of fewer files have some there too, and have spent BULK_SHARE times as much there.
         """
 
     def pass_on(self, run: RunId, paths: Sequence[str], *, stage: str) -> None:

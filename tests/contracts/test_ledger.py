@@ -17,6 +17,7 @@ from codelode.ledger import (
     AHEAD,
     AHEAD_MS,
     BULK_FILES,
+    BULK_SHARE,
     HELD,
     NOT_IN_FLIGHT,
     Advance,
@@ -822,6 +823,45 @@ def test_a_run_of_many_files_waits_while_another_one_has_files_at_the_stage(make
     ledger.pass_on(small, path, stage="store")
     assert ledger.begin(bulk, path, **turn) == (1,)
     assert ledger.begin(other, path, **turn) == (1,)
+
+
+def test_a_run_of_many_files_has_a_share_of_a_stage_that_others_keep_busy(make):
+    ledger = make(worker_ttl_s=60, window=BULK_FILES + 1)
+    bulk, small = (
+        ledger.create(RepositoryName(name), DEFAULT_REF).id for name in ("bulk", "small")
+    )
+    many = tuple(map(item, range(BULK_FILES + 1)))
+    path, paths = [item(1).path], [one.path for one in many[:100]]
+    turn = {"worker": "a", "stage": "embed", "yields": True}
+    for run, items in ((bulk, many), (small, many[:100])):
+        ledger.plan(run, manifest(*items), ref=MAIN, fingerprint=PRINT)
+        ledger.pass_on(run, paths, stage="embed")
+
+    def spend(run, ms):
+        """A hundred files of the run are worked on, each for so long, one beside the other."""
+        began = time.monotonic()
+        for one in paths:
+            assert ledger.begin(run, [one], **turn) == (1,)
+        wait_until(lambda: 1000 * (time.monotonic() - began) > ms, "time has passed")
+        ledger.pass_on(run, paths, stage="embed")
+
+    assert ledger.begin(bulk, path, **turn) == (AHEAD,)
+    assert not ledger.owes("embed")
+    spend(small, 6 * BULK_SHARE * AHEAD_MS / len(paths))
+    assert ledger.owes("embed")
+    assert not ledger.owes("store")
+    spend(bulk, 4 * AHEAD_MS / len(paths))
+    assert not ledger.owes("embed")
+    assert ledger.begin(bulk, path, **turn) == (AHEAD,)
+
+    spend(small, 6 * BULK_SHARE * AHEAD_MS / len(paths))
+    assert ledger.owes("embed")
+    ledger.pass_on(small, paths, stage="store")
+    assert not ledger.owes("embed")  # nobody else is there
+    assert ledger.begin(bulk, path, **turn) == (1,)
+    ledger.pass_on(bulk, path, stage="embed")
+    ledger.pass_on(small, paths, stage="embed")
+    assert ledger.begin(bulk, path, **turn) == (AHEAD,)  # what was owed is not kept
 
 
 def test_files_that_are_claimed_together_share_the_time(make):

@@ -11,7 +11,7 @@ import pytest
 
 from codelode.jobs import Priority
 from tests.waiting import wait_until
-from workers.delivery.batcher import Batcher, made_once
+from workers.delivery.batcher import OVERTAKING, Batcher, made_once
 
 
 def batcher_of(
@@ -134,6 +134,26 @@ def test_an_item_that_goes_first_waits_for_no_lull_of_those_behind_it() -> None:
     for future in bulk:
         future.result(timeout=10)
     assert calls == [[3], [1, 2, 4]]
+
+
+def test_an_item_is_not_overtaken_for_ever() -> None:
+    calls: list[list[int]] = []
+    begun, ends = threading.Event(), threading.Event()
+
+    def work(items: Sequence[int]) -> None:
+        begun.set()
+        ends.wait(10)
+        calls.append(list(items))
+
+    batcher = batcher_of(work, max_items=1, max_wait_s=60)
+    first = held(batcher, begun)
+    bulk = batcher.submit(-1, priority=Priority.BULK)
+    most = OVERTAKING * Priority.BULK
+    others = [batcher.submit(number) for number in range(most + 10)]
+    ends.set()
+    for future in (first, bulk, *others):
+        future.result(timeout=60)
+    assert calls.index([-1]) == 1 + most  # after the first one and those that overtook it
 
 
 def test_while_one_batch_is_worked_on_the_next_begins() -> None:

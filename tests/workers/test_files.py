@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import sys
 import threading
+import time
 import types
 from collections import Counter, defaultdict, deque
 
@@ -23,6 +25,7 @@ from codelode.jobs import Priority
 from codelode.ledger import BULK_FILES, FileManifest, WorkItem
 from codelode.model import (
     BlobId,
+    FileRecord,
     FileState,
     RefName,
     Repository,
@@ -38,7 +41,7 @@ from workers import services as process
 from workers.delivery.configuration import configured
 from workers.delivery.files import Delivery
 from workers.services import Services
-from workers.stages import Onward
+from workers.stages import Onward, Stored
 
 APP = RepositoryName("acme/app")
 MAIN = RefName("main")
@@ -83,11 +86,39 @@ class Queues:
     def has_waiting(self, stage, *, before):
         return any(stage == one for one, _ in self.waiting)
 
+    def let_in(self, stage, most):
+        pass
+
     def pull(self, run, *, in_s=0.0, retries=0):
         pass
 
     def maintain(self):
         pass
+
+
+class Lines(Queues):
+    """Queues whose messages are taken by their priority."""
+
+    def __init__(self):
+        super().__init__()
+        self.lines = {priority: deque() for priority in Priority}
+
+    def push(self, stage, files, *, priority):
+        self.lines[priority].extend((stage, job, priority) for job in files)
+
+    def has_waiting(self, stage, *, before):
+        lines = (line for priority, line in self.lines.items() if priority < before)
+        return any(stage == one for line in lines for one, _, _ in line)
+
+    def let_in(self, stage, most):
+        for priority in (Priority.BULK, Priority.LATE_BULK):
+            moved = [one for one in self.lines[priority] if one[0] == stage][:most]
+            for one in moved:
+                self.lines[priority].remove(one)
+            self.lines[Priority.FIRST].extendleft(moved[::-1])
+
+    def next(self):
+        return next(filter(None, self.lines.values())).popleft()
 
 
 class NoSwap:
@@ -99,11 +130,11 @@ class NoSwap:
 class World:
     """One worker for all stages, on in-memory twins and the embedded store."""
 
-    def __init__(self, folder, stages=FILE_STAGES):
+    def __init__(self, folder, stages=FILE_STAGES, *, queues=Queues, now=time.time):
         self.stages = {stage.name: stage for stage in stages}
         self.services = Services(load(data=folder))
         self.blobs = Blobs()
-        self.ledger = MemoryLedger(stages=passed(self.services.settings, stages))
+        self.ledger = MemoryLedger(stages=passed(self.services.settings, stages), now=now)
         vars(self.services).update(
             ledger=self.ledger,
             stage_outputs=MemoryStageOutputs(),
@@ -114,8 +145,8 @@ class World:
             blobs=self.blobs,
             swap=NoSwap(),
         )
-        self.queues = Queues()
-        self.delivery = Delivery(self.services, self.queues, stages=stages)
+        self.queues = queues()
+        self.delivery = Delivery(self.services, self.queues, stages=stages, now=now)
         self.ledger.register(Repository(APP, "https://example.org/app", MAIN))
         self.ledger.heartbeat("this")
 
@@ -173,8 +204,8 @@ def make(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "_identity", "this")
     made = []
 
-    def world(stages=FILE_STAGES):
-        made.append(World(tmp_path / str(len(made)), stages))
+    def world(stages=FILE_STAGES, **more):
+        made.append(World(tmp_path / str(len(made)), stages, **more))
         return made[-1]
 
     yield world
@@ -500,3 +531,36 @@ def test_files_of_a_run_of_many_files_are_sent_behind_those_of_others(world):
     assert world.queues.priorities == {"parse": {Priority.FIRST}}
     world.take("parse")  # is of the large run, and waits now
     assert world.queues.priorities == {"parse": {Priority.FIRST, Priority.LATE_BULK}}
+
+
+def test_a_run_of_many_files_goes_on_while_smaller_ones_keep_every_stage_busy(make, written):
+    def work(run, files, services):
+        return [Onward() for _ in files]
+
+    def last(run, files, services):
+        return [Stored(FileRecord(one.path, one.blob, FileState.INDEXED)) for one in files]
+
+    written(work=work, last=last)
+    shape = {"pool": "threads", "concurrency": 2}
+    stages = [
+        Stage(name=name, work=f"stage_under_test:{name}", **shape) for name in ("work", "last")
+    ]
+    ticks, numbers = itertools.count(), itertools.count()
+    world = make(stages, queues=Lines, now=lambda: next(ticks) / 20)
+    lines = world.queues.lines
+
+    def start(files):
+        number = next(numbers)
+        name = RepositoryName(f"acme/{number}")
+        world.ledger.register(Repository(name, f"https://example.org/{name}", MAIN))
+        return world.start({f"{at}.py": f"x_{number} = {at}\n" for at in range(files)}, name)
+
+    large, small = start(BULK_FILES + 1), []
+    for _ in range(1_500):
+        if len(lines[Priority.FIRST]) + len(lines[Priority.LATE]) < 15:
+            small.append(start(15))
+        stage, job, priority = world.queues.next()
+        world.handle(stage, job, priority=priority)
+    done = world.ledger.run(large).done
+    others = sum(world.ledger.run(run).done for run in small)
+    assert others / 16 < done < others / 4, f"{done} beside {others}"

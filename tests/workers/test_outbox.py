@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -71,6 +72,30 @@ def test_what_waits_before_a_priority_is_seen(app: Celery, redis: Redis) -> None
         [False, True, True, True],
     ]
     assert not outbox.has_waiting("embed", before=Priority.LATE_BULK)
+
+
+def test_files_of_runs_of_many_files_are_let_in_before_all_others(
+    app: Celery, redis: Redis
+) -> None:
+    outbox = CeleryOutbox(app)
+    by_priority = zip(Priority, ("first", "late", "bulk", "late_bulk"), strict=True)
+    for priority, name in by_priority:
+        paths = [f"{name}/{number}" for number in range(3)]
+        files = [replace(FILES[0], path=path) for path in paths]
+        outbox.push("parse", files, priority=priority)
+    outbox.let_in("parse", 2)
+    assert _paths(waiting(redis, "parse")) == [
+        *("late_bulk/1", "late_bulk/0", "bulk/1", "bulk/0"),
+        *("first/0", "first/1", "first/2"),
+    ]
+    outbox.let_in("parse", 5)
+    assert len(waiting(redis, "parse")) == 9
+    assert not outbox.has_waiting("embed", before=Priority.LATE_BULK)
+
+
+def _paths(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    bodies = [json.loads(base64.b64decode(one["body"])) for one in messages]
+    return [arguments["path"] for _, arguments, _ in bodies]
 
 
 def test_flower_shows_each_ref_as_one_printable_line(app: Celery, redis: Redis) -> None:

@@ -34,12 +34,16 @@ class Admit(Protocol[Judged]):
     ) -> Sequence[bool | Exception]: ...
 
 
+#: How many later items overtake one at most, for each step between their priorities.
+OVERTAKING = 64
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class _Waiting(Generic[T]):
-    """An item that waits, behind those of lower numbers."""
+    """An item that waits, behind those of lower places."""
 
+    place: int
     priority: Priority
-    number: int
     item: T = field(compare=False)
     future: Future[None] = field(default_factory=Future, compare=False)
 
@@ -62,10 +66,10 @@ class _Line(Generic[T]):
             self._changed.notify()
 
     def get(self, *, up_to: Priority | None = None, timeout: float | None = None) -> _Waiting[T]:
-        """Return the first item, once it is not behind a priority. Raises queue.Empty."""
+        """Return the first item, once there is one not behind a priority. Raises queue.Empty."""
 
         def is_there() -> bool:
-            return bool(self._heap) and (up_to is None or self._heap[0].priority <= up_to)
+            return any(up_to is None or one.priority <= up_to for one in self._heap)
 
         with self._changed:
             if not self._changed.wait_for(is_there, timeout):
@@ -78,10 +82,11 @@ class Batcher(Generic[T]):
 
     A batch is complete with `max_items` items or a total of `max_size`, when no item arrived for
     `lull_s`, or `max_wait_s` after its first item. So a lone item is processed soon, and a stream
-    in large calls. After a lull, `expects_more` may return true to keep the batch open. A batch
-    holds items of one priority: when an item comes that goes before them, they wait again, so that
-    it waits for no lull of theirs. It holds items of all groups, so that many small groups do not
-    each wait for a lull; `work` is called for each group in it.
+    in large calls. After a lull, `expects_more` may return true to keep the batch open. When an
+    item comes that goes before those of a batch, they wait again, so that it waits for no lull of
+    theirs. Items of higher priority go before others, unless those have been overtaken by many
+    (OVERTAKING). A batch holds items of all groups, so that many small groups do not each wait for
+    a lull; `work` is called for each group in it.
 
     Right before `work`, `admit` checks the items of the call and is told their priority: true
     admits an item, false drops it, and an error fails it. Both functions run in `at_once` threads;
@@ -119,7 +124,7 @@ class Batcher(Generic[T]):
 
     def submit(self, item: T, *, priority: Priority = Priority.FIRST) -> Future[None]:
         """Return a future that resolves when the item's batch is done, or raises its error."""
-        waiting = _Waiting(priority, next(self._number), item)
+        waiting = _Waiting(next(self._number) + OVERTAKING * priority, priority, item)
         self._line.put(waiting)
         return waiting.future
 
@@ -148,7 +153,7 @@ class Batcher(Generic[T]):
                 if not left_s or not self._expects_more(_items(batch)):
                     break
                 continue
-            if found.priority < own:
+            if found < batch[0]:
                 self._line.put(*batch)
                 batch, deadline = [], time.monotonic() + self._max_wait_s
             batch.append(found)
@@ -159,7 +164,8 @@ class Batcher(Generic[T]):
 
     def _admitted(self, batch: list[_Waiting[T]]) -> list[_Waiting[T]]:
         try:
-            verdicts = self._admit(_items(batch), priority=batch[0].priority)
+            priority = min(one.priority for one in batch)
+            verdicts = self._admit(_items(batch), priority=priority)
         except Exception as exc:  # noqa: BLE001 - whatever it is belongs to the waiting tasks
             verdicts = [exc] * len(batch)
         for one, verdict in zip(batch, verdicts, strict=True):

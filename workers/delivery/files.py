@@ -15,6 +15,7 @@ This module does not depend on Celery: it sends messages through an `Outbox`.
 from __future__ import annotations
 
 import json
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -38,6 +39,12 @@ from workers.stages import Afresh, Again, File, LeftOut, Onward, Outcome, Parts,
 
 #: The part of the stage outputs with the state and reason of a file that is not indexed.
 OUTCOME = "outcome"
+
+#: Pause between two looks of a process whether runs of many files are owed a turn at a stage,
+#: seconds, and how many of their files go before the others then. At least as many as one process
+#: does in the pause; those that are too many wait again.
+LOOKS_AFTER_S = 0.25
+LET_IN = 16
 
 log = structlog.get_logger("workers")
 
@@ -85,6 +92,12 @@ class Outbox(Protocol):
     def has_waiting(self, stage: str, *, before: Priority) -> bool:
         """Return whether messages that are taken before those of a priority wait for a stage."""
 
+    def let_in(self, stage: str, most: int) -> None:
+        """Have the workers take files of runs of many files next, of those that wait for a stage.
+
+        Each of the two priorities of such files gives so many at most.
+        """
+
     def pull(self, run: Run, *, in_s: float = 0.0, retries: int = 0) -> None:
         """Start a run after `in_s` seconds; `retries`: how often it has been tried before."""
 
@@ -96,13 +109,20 @@ class Delivery:
     """Moves the files of runs through `stages`. One per process, safe to share between threads."""
 
     def __init__(
-        self, services: Services, outbox: Outbox, *, stages: Sequence[Stage] = FILE_STAGES
+        self,
+        services: Services,
+        outbox: Outbox,
+        *,
+        stages: Sequence[Stage] = FILE_STAGES,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.services = services
         self.outbox = outbox
         self.running = Running()
         self._stages = passed(services.settings, stages)
         self._planned = lru_cache(maxsize=256)(self.existing)
+        self._now = now
+        self._looks_at: dict[Stage, float] = {}
 
     def handle(self, job: Job, work: Callable[[Job], None]) -> None:
         """Do the work of a message, unless this process is working on a copy of the message.
@@ -193,7 +213,15 @@ class Delivery:
             self.running.release((job.run, job.path) for job in later)
             for run, files in by_run(later):
                 self._push(run, stage.name, files, is_late=True)
+        self._let_in(stage)
         return [False if verdict is None else verdict for verdict in verdicts]
+
+    def _let_in(self, stage: Stage) -> None:
+        """Move files of runs of many files to the front of the queue if they are owed a turn."""
+        if self._now() >= self._looks_at.get(stage, 0.0):
+            self._looks_at[stage] = self._now() + LOOKS_AFTER_S
+            if self.services.ledger.owes(stage.name):
+                self.outbox.let_in(stage.name, LET_IN)
 
     def claim(
         self, stage: Stage, batch: Sequence[Job], *, yields: bool = False

@@ -53,6 +53,20 @@ class CeleryOutbox:
             queues = (_queue(stage, one, channel.sep) for one in Priority if one < before)
             return any(channel.client.llen(queue) for queue in queues)
 
+    def let_in(self, stage: str, most: int) -> None:
+        with _translated(), self._app.producer_or_acquire() as producer:
+            channel = producer.channel
+            pipe = channel.client.pipeline(transaction=False)
+            for priority in (Priority.BULK, Priority.LATE_BULK):
+                # Kombu's client adds its prefix to the keys of the commands that kombu uses alone.
+                waiting, front = (
+                    f"{jobs.KEY_PREFIX}{_queue(stage, one, channel.sep)}"
+                    for one in (priority, Priority.FIRST)
+                )
+                for _ in range(most):
+                    pipe.lmove(waiting, front, "RIGHT", "RIGHT")
+            pipe.execute()
+
     def pull(self, run: Run, *, in_s: float = 0.0, retries: int = 0, is_late: bool = False) -> None:
         options = {"countdown": in_s or None, "retries": retries}
         late = _at(Priority.LATE if is_late else Priority.FIRST)

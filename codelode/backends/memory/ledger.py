@@ -21,6 +21,7 @@ from codelode.ledger import (
     AHEAD,
     AHEAD_MS,
     BULK_FILES,
+    BULK_SHARE,
     HELD,
     NOT_IN_FLIGHT,
     SAVED_MS,
@@ -120,6 +121,7 @@ class MemoryLedger:
         self._generation = 0
         self._spent: dict[tuple[RunId, str], float] = {}  # ms at each stage, of active runs
         self._turns: dict[tuple[str, bool], float] = {}  # by stage and whether they are of bulk
+        self._owed: dict[str, float] = {}  # ms of each stage, to runs of many files
 
     # Catalog
 
@@ -408,13 +410,16 @@ class MemoryLedger:
             return (AHEAD,) * len(paths)
         attempts = []
         for entry in map(in_flight.get, paths):
-            before = replace(entry) if entry else None
-            attempts.append(self._begin(entry, worker, stage))
-            if entry and before and attempts[-1] != HELD:
-                self._charge(run, before)
+            if entry and not self._is_held(entry, worker, stage):
+                self._charge(run, entry)
                 self._come(run, stage)
                 entry.share = 1 / len(paths)
+            attempts.append(self._begin(entry, worker, stage))
         return tuple(attempts)
+
+    @_atomic
+    def owes(self, stage: str) -> bool:
+        return self._is_shared(stage) and self._owed_ms(stage) > 0
 
     @_atomic
     def pass_on(self, run: RunId, paths: Sequence[str], *, stage: str) -> None:
@@ -545,14 +550,33 @@ class MemoryLedger:
         is_bulk = self._is_bulk(run)
         mine = self._come(run, stage)
         earliest = self._turns.get((stage, is_bulk), 0.0) - SAVED_MS
-        there = [one for one in self._plans if self._is_at(one, stage)]
-        if yields and is_bulk and not all(map(self._is_bulk, there)):
+        kinds = self._kinds_at(stage)
+        if yields and is_bulk and False in kinds and self._owed_ms(stage) <= 0:
             return False
-        alike = [self._come(one, stage) for one in there if self._is_bulk(one) is is_bulk]
+        alike = [self._come(one, stage) for one in kinds.get(is_bulk, ())]
         if yields and alike and mine - max(min(alike), earliest) > AHEAD_MS:
             return False
+        if is_bulk and False not in kinds:
+            self._owed[stage] = -AHEAD_MS
         self._turns[stage, is_bulk] = self._spent[run, stage] = max(mine, earliest)
         return True
+
+    def _kinds_at(self, stage: str) -> dict[bool, list[RunId]]:
+        """Return the runs that have files at the stage, by whether they are bulk."""
+        found: dict[bool, list[RunId]] = {}
+        for run in self._plans:
+            if self._is_at(run, stage):
+                found.setdefault(self._is_bulk(run), []).append(run)
+        return found
+
+    def _is_shared(self, stage: str) -> bool:
+        return len(self._kinds_at(stage)) > 1
+
+    def _owed_ms(self, stage: str) -> float:
+        return self._owed.get(stage, -AHEAD_MS)
+
+    def _owe(self, stage: str, ms: float) -> None:
+        self._owed[stage] = min(AHEAD_MS, self._owed_ms(stage) + ms)
 
     def _is_at(self, run: RunId, stage: str) -> bool:
         there = self._plans[run].in_flight.values()
@@ -562,6 +586,8 @@ class MemoryLedger:
         if entry.worker:
             took = 1000 * entry.share * max(0.0, self._age(entry.since))
             self._spent[run, entry.stage] = self._come(run, entry.stage) + took
+            if self._is_shared(entry.stage):
+                self._owe(entry.stage, -took if self._is_bulk(run) else took / BULK_SHARE)
 
     def _is_in(self, run: RunId, state: RunState) -> bool:
         return run in self._runs and self._runs[run].state is state
@@ -639,10 +665,12 @@ class MemoryLedger:
         return begins_at(is_removal=item.is_removal, stages=self._stages).name
 
     def _leaves(self, run: RunId, path: str) -> bool:
-        entry = self._plans[run].in_flight.pop(path, None)
-        if entry is not None:
-            self._charge(run, entry)
-        return entry is not None
+        entry = self._plans[run].in_flight.get(path)
+        if entry is None:
+            return False
+        self._charge(run, entry)
+        del self._plans[run].in_flight[path]
+        return True
 
     def _advance(self, run: Run) -> Advance:
         items = self._feed(self._plans[run.id])

@@ -1,5 +1,6 @@
 -- The atomic steps of the ledger. Each section is one script; `prelude` precedes every other one. The
--- stages at which a file and a removal begin are `first` and `last`, which the client defines.
+-- stages at which a file and a removal begin are `first` and `last`, which the client defines, as it
+-- does `ahead_ms` and `bulk_share`, the numbers of `codelode.ledger`.
 --
 -- Keys, all below the prefix in KEYS[1]:
 --   repositories      HASH name -> JSON [url, default_ref, is_pinned]; those of old releases end
@@ -23,6 +24,7 @@
 --   run:ID:spent      HASH stage -> ms that the run's files took there
 --   spent:STAGE       ZSET run that has files at the stage -> the same ms
 --   turns             HASH stage -> what the run had spent there that began files there last
+--   owed              HASH stage -> ms that bulk runs may spend there before other runs, if above 0
 -- An in-flight entry is JSON [since_ms, stage, attempts, worker, blob, size, share of the time since
 -- since_ms that the file took]. Its stage is empty until it begins there or is passed on. Its since_ms
 -- lies in the future while it is put off, as does that of a run whose pull is.
@@ -85,6 +87,15 @@ local function turn_of(run, stage)
   local last = redis.call('HGET', key('turns'), lane(run, stage))
   return tonumber(last or (is_bulk(run) and BULK_MS or 0))
 end
+local function is_taken(stage, from, to)
+  return redis.call('ZCOUNT', key('spent:' .. stage), from, to) > 0
+end
+local function has_small(stage) return is_taken(stage, '-inf', '(' .. BULK_MS) end
+local function has_bulk(stage) return is_taken(stage, BULK_MS, '+inf') end
+local function owed(stage) return tonumber(redis.call('HGET', key('owed'), stage) or -ahead_ms) end
+local function set_owed(stage, ms)
+  redis.call('HSET', key('owed'), stage, math.min(ms, ahead_ms))
+end
 -- What the run has spent at a stage; a run that comes there begins with what the others have spent.
 local function spent(run, stage)
   redis.call('HSETNX', key('run:' .. run .. ':spent'), stage, turn_of(run, stage))
@@ -93,6 +104,14 @@ end
 local function set_spent(run, stage, ms)
   redis.call('HSET', key('run:' .. run .. ':spent'), stage, ms)
   redis.call('ZADD', key('spent:' .. stage), 'XX', ms, run)
+end
+-- Adds to what a run has spent at a stage. While other runs have files there too, bulk ones are owed
+-- a share of the time of the others.
+local function spend(run, stage, ms)
+  set_spent(run, stage, spent(run, stage) + ms)
+  if has_bulk(stage) and has_small(stage) then
+    set_owed(stage, owed(stage) + (is_bulk(run) and -ms or ms / bulk_share))
+  end
 end
 -- Counts files of a run that come to a stage (1) or leave it (-1).
 local function move(run, stage, by)
@@ -116,19 +135,26 @@ end
 -- Adds a file's share of the time since it was claimed to what its run has spent.
 local function charge(run, entry)
   if entry[7] and entry[4] ~= '' then
-    local stage = stage_of(entry)
-    set_spent(run, stage, spent(run, stage) + math.max(0, now_ms() - entry[1]) * entry[7])
+    spend(run, stage_of(entry), math.max(0, now_ms() - entry[1]) * entry[7])
   end
 end
--- Begins a turn of a run, unless it is further ahead of another one with files there than allowed.
-local function take_turn(run, stage, ahead_ms, saved_ms)
+-- Returns the least that a run of the same kind has spent that has files at the stage.
+local function least(run, stage)
+  local from, to = '-inf', '(' .. BULK_MS
+  if is_bulk(run) then from, to = BULK_MS, '+inf' end
+  local found = redis.call('ZRANGEBYSCORE', key('spent:' .. stage), from, to, 'WITHSCORES', 'LIMIT', 0, 1)
+  return tonumber(found[2])
+end
+-- Returns whether a run must wait: for its turn among its like, or, if it is bulk, for the others.
+local function must_wait(run, stage, mine, saved)
+  if is_bulk(run) and has_small(stage) and owed(stage) <= 0 then return true end
+  return mine - math.max(least(run, stage) or mine, saved) > ahead_ms
+end
+-- Begins a turn of a run, unless it `yields` and must wait.
+local function take_turn(run, stage, yields, saved_ms)
   local mine, saved = spent(run, stage), turn_of(run, stage) - saved_ms
-  local first = redis.call('ZRANGE', key('spent:' .. stage), 0, 0, 'WITHSCORES')
-  local least = tonumber(first[2] or mine)
-  if ahead_ms >= 0 then
-    if is_bulk(run) and least < BULK_MS then return false end
-    if mine - math.max(least, saved) > ahead_ms then return false end
-  end
+  if yields and must_wait(run, stage, mine, saved) then return false end
+  if is_bulk(run) and not has_small(stage) then set_owed(stage, -ahead_ms) end
   mine = math.max(mine, saved)
   set_spent(run, stage, mine)
   redis.call('HSET', key('turns'), lane(run, stage), mine)
@@ -372,7 +398,7 @@ if total > tonumber(ARGV[6]) then redis.call('HSET', key('run:' .. run), 'is_bul
 return advance(run, window)
 
 --- begin
--- run, worker, stage, lease_ms, how far it may be ahead (-1: any), what may be saved up, then paths
+-- run, worker, stage, lease_ms, 1 if it waits for its turn, what may be saved up, then paths
 -- -> attempt of each; 0: held, -1: not in flight, -2: all must wait for their turn
 local run, worker, stage, lease = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local from = 7
@@ -380,7 +406,7 @@ local share = 1 / (#ARGV - from + 1)
 local inflight = key('run:' .. run .. ':inflight')
 local attempts = {}
 if redis.call('EXISTS', inflight) == 1
-    and not take_turn(run, stage, tonumber(ARGV[5]), tonumber(ARGV[6])) then
+    and not take_turn(run, stage, ARGV[5] == '1', tonumber(ARGV[6])) then
   for i = from, #ARGV do attempts[#attempts + 1] = -2 end
   return attempts
 end
@@ -403,6 +429,11 @@ for i = from, #ARGV do
   attempts[#attempts + 1] = attempt
 end
 return attempts
+
+--- owes
+-- stage -> 1 if bulk runs have their turn there before the others
+local stage = ARGV[1]
+return has_bulk(stage) and has_small(stage) and owed(stage) > 0 and 1 or 0
 
 --- pass_on
 -- run, stage, then paths

@@ -23,7 +23,15 @@ from codelode.backends.redis import scripts
 from codelode.backends.redis.connection import translated
 from codelode.errors import NotFound
 from codelode.estimates import Estimate
-from codelode.ledger import AHEAD_MS, BULK_FILES, SAVED_MS, Advance, FileManifest, WorkItem
+from codelode.ledger import (
+    AHEAD_MS,
+    BULK_FILES,
+    BULK_SHARE,
+    SAVED_MS,
+    Advance,
+    FileManifest,
+    WorkItem,
+)
 from codelode.model import (
     BlobId,
     FilePatterns,
@@ -89,6 +97,7 @@ class RedisLedger:
         self._worker_ttl_ms = int(worker_ttl_s * 1000)
         entries = [begins_at(is_removal=one, stages=stages).name for one in (False, True)]
         names = "local first, last = '{}', '{}'\n".format(*entries)
+        names += f"local ahead_ms, bulk_share = {AHEAD_MS}, {BULK_SHARE}\n"
         sources = scripts.load("ledger.lua")
         self._scripts = {
             name: client.register_script(names + text) for name, text in sources.items()
@@ -337,8 +346,11 @@ class RedisLedger:
         stage: str,
         yields: bool = False,
     ) -> tuple[int, ...]:
-        turn = (AHEAD_MS if yields else -1, SAVED_MS)
+        turn = (int(yields), SAVED_MS)
         return tuple(self._run_script("begin", run, worker, stage, self._lease_ms, *turn, *paths))
+
+    def owes(self, stage: str) -> bool:
+        return bool(self._run_script("owes", stage))
 
     def pass_on(self, run: RunId, paths: Sequence[str], *, stage: str) -> None:
         if paths:
