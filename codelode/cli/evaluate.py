@@ -74,7 +74,8 @@ SCOPES = ("repository", "all")
     "checkout",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Do not measure, but write FILE from the last commits of this checkout: each subject is a "
-    "query, and the files that the commit changed are its answer.",
+    "query, and the files that the commit changed are its answer. Merges, reverts, and commits of "
+    "more than five files are left out.",
 )
 @click.option(
     "--repo",
@@ -87,7 +88,14 @@ SCOPES = ("repository", "all")
     type=click.IntRange(1, 10_000),
     default=200,
     show_default=True,
-    help="With --from-history, read this many of the last commits.",
+    help="With --from-history, go back this many commits of the main line.",
+)
+@click.option(
+    "--since",
+    default="",
+    metavar="REVISION",
+    help="With --from-history, take the commits after this one, which is the one to index. "
+    "Default: as --commits says.",
 )
 @json_option
 @server_option
@@ -108,6 +116,7 @@ def evaluate(
     checkout: Path | None,
     repo: str,
     commits: int,
+    since: str,
     as_json: bool,
 ) -> None:
     """Measure the answers to the judged queries of FILE.
@@ -123,10 +132,10 @@ def evaluate(
       codelode eval queries.json --grep ~/.local/share/codelode/mirrors
       codelode eval queries.json --baseline result.json --max-drop 0.05
       codelode eval queries.json --set rank.ranker=fused --baseline result.json
-      codelode eval mine.json --from-history . --repo acme/http
+      codelode eval mine.json --from-history . --repo acme/http --since v2.0
     """
     if checkout is not None:
-        _write_history(file, checkout, repo or checkout.resolve().name, commits)
+        _write_history(file, checkout, repo or checkout.resolve().name, commits, since)
         return
     queries = judged.read(file)
     if not queries:
@@ -183,8 +192,8 @@ def _grepping(checkouts: Path) -> judged.Ask:
     return ask
 
 
-def _write_history(file: Path, checkout: Path, name: str, commits: int) -> None:
-    entry = history.judged(checkout, name=name, commits=commits)
+def _write_history(file: Path, checkout: Path, name: str, commits: int, since: str) -> None:
+    entry = history.judged(checkout, name=name, commits=commits, since=since)
     file.write_text(printing.to_json([entry]) + "\n", "utf-8")
     printing.note(
         f"{counted(len(entry['queries']), 'query')} in {file}, to be asked of the index of "

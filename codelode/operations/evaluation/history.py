@@ -2,10 +2,13 @@
 
 The subject of a commit is the query, and the files that it changed are the answer. They are
 searched in the state before all of these commits, so that the index holds nothing of the answer.
+Merges, reverts, and commits that change many files are left out, and so are new files, which that
+state does not have.
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +23,13 @@ MIN_WORDS = 3
 
 CATEGORY = "history"
 
+#: Matches subjects that say what happened to other commits, not what was changed.
+_ABOUT_COMMITS = re.compile(
+    r"(?:merge (?:branch|pull request|remote|tag|commit)|reverts?|reapply)\b", re.IGNORECASE
+)
+#: Matches the number that a code host adds to the subject of a squashed pull request.
+_NUMBER = re.compile(r" \(#\d++\)$")
+
 
 @dataclass(frozen=True, slots=True)
 class _Commit:
@@ -27,19 +37,19 @@ class _Commit:
     paths: tuple[str, ...]
 
 
-def judged(folder: Path, *, name: str, commits: int, language: str = "") -> dict[str, Any]:
-    """Return an entry of a file of judged queries, made from the last `commits` of a checkout.
+def judged(
+    folder: Path, *, name: str, commits: int, since: str = "", language: str = ""
+) -> dict[str, Any]:
+    """Return an entry of a file of judged queries, made from the last commits of a checkout.
 
-    Its `revision` is the commit to index. Raises InvalidSettings if there is no repository or its
-    history is too short.
+    They are those after the revision `since`, or after the commit that is `commits` before HEAD on
+    its main line. The entry's `revision` is that commit: the one to index. Raises InvalidSettings
+    if there is no repository, its history is too short, or HEAD does not descend from `since`.
     """
-    shown = _git(folder, "rev-list", "--first-parent", f"--max-count={commits + 1}", "HEAD")
-    revisions = shown.split()
-    if len(revisions) < 2:
-        raise InvalidSettings(f"{folder} has no history to make queries from")
-    base = revisions[-1]
+    base = _revision(folder, since) if since else _before(folder, commits)
     before = set(_git(folder, "ls-tree", "-r", "-z", "--name-only", base).split("\0"))
-    found = [_commit(folder, revision) for revision in revisions[:-1]]
+    revisions = _git(folder, "rev-list", "--no-merges", f"{base}..HEAD").split()
+    found = (_commit(folder, revision) for revision in revisions)
     return {
         "repo": name,
         "language": language,
@@ -52,15 +62,34 @@ def judged(folder: Path, *, name: str, commits: int, language: str = "") -> dict
     }
 
 
+def _revision(folder: Path, since: str) -> str:
+    """Return the id of the commit, from which HEAD must descend."""
+    base = _git(folder, "rev-list", "--max-count=1", "--end-of-options", since).strip()
+    if base != _git(folder, "merge-base", base, "HEAD").strip():
+        raise InvalidSettings(f"{folder}: HEAD does not descend from {since}")
+    return base
+
+
+def _before(folder: Path, commits: int) -> str:
+    """Return the id of the commit so many before HEAD on its main line, or of the first one."""
+    shown = _git(folder, "rev-list", "--first-parent", f"--max-count={commits + 1}", "HEAD")
+    revisions = shown.split()
+    if len(revisions) < 2:
+        raise InvalidSettings(f"{folder} has no history to make queries from")
+    return revisions[-1]
+
+
 def _says_something(commit: _Commit) -> bool:
-    return 0 < len(commit.paths) <= MAX_FILES and len(commit.subject.split()) >= MIN_WORDS
+    is_change = not _ABOUT_COMMITS.match(commit.subject)
+    has_words = len(commit.subject.split()) >= MIN_WORDS
+    return is_change and has_words and 0 < len(commit.paths) <= MAX_FILES
 
 
 def _commit(folder: Path, revision: str) -> _Commit:
-    command = ("diff-tree", "-r", "-z", "--no-commit-id", "--name-only", "--first-parent", "-m")
+    command = ("diff-tree", "-r", "-z", "--no-commit-id", "--name-only", "--root")
     paths = _git(folder, *command, revision).split("\0")
     subject = _git(folder, "log", "-1", "--format=%s", revision).strip()
-    return _Commit(subject, tuple(filter(None, paths)))
+    return _Commit(_NUMBER.sub("", subject), tuple(filter(None, paths)))
 
 
 def _git(folder: Path, *arguments: str) -> str:

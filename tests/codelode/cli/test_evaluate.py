@@ -189,28 +189,46 @@ def test_a_file_without_queries_is_refused(served, tmp_path, content):
     assert "bad.json holds no" in answer.err
 
 
-@pytest.fixture
-def checkout(tmp_path):
-    folder = tmp_path / "project"
+class Checkout:
+    """A git repository whose files are named by a letter."""
 
-    def git(*arguments):
+    def __init__(self, folder):
+        self.folder = folder
+        folder.mkdir()
+        self.git("init", "-q", "-b", "main")
+
+    def git(self, *arguments):
         who = ("-c", "user.name=n", "-c", "user.email=e@x", "-c", "commit.gpgsign=false")
-        subprocess.run(["git", "-C", folder, *who, *arguments], check=True, capture_output=True)
+        command = ["git", "-C", self.folder, *who, *arguments]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
 
-    def commit(subject, **files):
+    def commit(self, subject, **files):
         for name, content in files.items():
-            (folder / f"{name}.py").write_text(content)
-        git("add", "-A")
-        git("commit", "-m", subject)
+            (self.folder / f"{name}.py").write_text(content)
+        self.git("add", "-A")
+        self.git("commit", "-m", subject)
+        return self.git("rev-parse", "HEAD")
 
-    folder.mkdir()
-    git("init", "-q")
-    commit("The very first commit", a="1", b="1", c="1")
-    commit("Retry calls that failed", a="2", b="2")
-    commit("Add a new file", d="1")
-    commit("typo", c="2")
-    commit("Wait between two calls", c="3")
-    return folder
+
+@pytest.fixture
+def history(tmp_path):
+    return Checkout(tmp_path / "project")
+
+
+@pytest.fixture
+def checkout(history):
+    history.commit("The very first commit", a="1", b="1", c="1")
+    history.commit("Retry calls that failed", a="2", b="2")
+    history.commit("Add a new file", d="1")
+    history.commit("typo", c="2")
+    history.commit("Wait between two calls (#12)", c="3")
+    return history.folder
+
+
+def asked(file):
+    [entry] = json.loads(file.read_text())
+    return [(one["query"], one["relevant"]) for one in entry["queries"]]
 
 
 def test_queries_are_made_from_a_history(served, gateway, checkout, tmp_path):
@@ -223,12 +241,60 @@ def test_queries_are_made_from_a_history(served, gateway, checkout, tmp_path):
     assert answer.status == 0
     [entry] = json.loads(file.read_text())
     assert entry["repo"] == "me/it"
-    assert [(one["query"], one["relevant"]) for one in entry["queries"]] == [
+    assert asked(file) == [
         ("Wait between two calls", ["c.py"]),
         ("Retry calls that failed", ["a.py", "b.py"]),
     ]
     assert entry["revision"] in answer.err
     assert served("eval", str(file)).status == 0
+
+
+def test_merges_reverts_and_bulk_changes_are_no_queries(served, history, tmp_path):
+    file = tmp_path / "mine.json"
+    history.commit("The very first commit", **dict.fromkeys("abcdefgh", "1"))
+    history.git("checkout", "-q", "-b", "feature")
+    history.commit("Count the calls that failed", a="2")
+    history.git("checkout", "-q", "main")
+    history.commit("Rename everything at once", **dict.fromkeys("bcdefgh", "2"))
+    history.git("merge", "-q", "--no-ff", "-m", "Merge branch feature into main", "feature")
+    history.git("revert", "--no-edit", "-m", "1", "HEAD")
+    history.commit("Merge equal entries of the table", b="3")
+
+    served("eval", str(file), "--from-history", str(history.folder))
+
+    assert asked(file) == [
+        ("Merge equal entries of the table", ["b.py"]),
+        ("Count the calls that failed", ["a.py"]),
+    ]
+
+
+def test_a_history_can_begin_after_a_named_revision(served, history, tmp_path):
+    file = tmp_path / "mine.json"
+    history.commit("The very first commit", a="1")
+    history.commit("Retry calls that failed", a="2")
+    released = history.git("rev-parse", "HEAD")
+    history.git("tag", "v1")
+    history.commit("Wait between two calls", a="3")
+
+    served("eval", str(file), "--from-history", str(history.folder), "--since", "v1")
+
+    assert asked(file) == [("Wait between two calls", ["a.py"])]
+    assert json.loads(file.read_text())[0]["revision"] == released
+
+
+@pytest.mark.parametrize("since", ["v9", "other"])
+def test_a_history_that_does_not_follow_a_revision_is_refused(served, history, tmp_path, since):
+    history.commit("The very first commit", a="1")
+    history.git("checkout", "-q", "-b", "other")
+    history.commit("Something beside the main line", a="2")
+    history.git("checkout", "-q", "main")
+
+    answer = served(
+        "eval", str(tmp_path / "x"), "--from-history", str(history.folder), "--since", since
+    )
+
+    assert answer.status == 2
+    assert since in answer.err
 
 
 def test_a_folder_without_history_is_refused(served, tmp_path):
