@@ -54,13 +54,13 @@ def redis_server_urls(real_servers, tmp_path_factory):
     from codelode.cli import redis_server
 
     folder = tmp_path_factory.mktemp("redis")
-    with redis_server.socket_in(folder) as socket_path, (folder / "log").open("wb") as log:
-        command = redis_server.command(folder, socket_path, binary=redis_server.locate())
-        url = redis_server.url(socket_path)
+    with redis_server.place_in(folder) as place, (folder / "log").open("wb") as log:
+        command = redis_server.command(place, binary=redis_server.locate())
+        url = redis_server.url(place)
         with GUARDIAN.popen([*command, *ADMIN], stdout=log) as server:
             try:
                 redis_server.wait_ready(url, is_alive=lambda: server.poll() is None)
-                yield url, url.replace("unix://", "unix://admin@")
+                yield url, url.replace("unix://", "unix://admin")
             finally:
                 server.terminate()
 

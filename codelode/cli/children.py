@@ -46,14 +46,12 @@ FORKED_CHARS = 64
 FLOWER_TASKS = 5_000
 
 
-def redis_child(settings: Settings, socket: Path) -> Child:
+def redis_child(settings: Settings, place: redis_server.Place) -> Child:
     """Return the process of the broker, ledger, and graph; its data is in DATA/redis."""
-    data = settings.data_dir / redis_server.FOLDER
     return Child(
         name="redis",
         command=redis_server.command(
-            data,
-            socket,
+            place,
             binary=redis_server.locate(settings.redis_bin),
             maxmemory_bytes=settings.redis_memory_mb << 20,
         ),

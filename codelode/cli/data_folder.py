@@ -7,6 +7,7 @@
     run/flower.conf  the configuration of Flower, with the login that it asks for
     run/NAME.pid     the process id and start time of each child
     logs/NAME.log    the output of each child
+    redis/password   the secret that its Redis asks for
 
 Only the user who runs the cluster can enter these folders. To replace a secret, delete its file
 while the cluster is stopped.

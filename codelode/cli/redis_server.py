@@ -5,7 +5,8 @@ append-only file written. If the machine has no server, the program comes from a
 interface is not used because it deletes the data when the process ends.
 
 The server listens on a Unix socket in a private folder and on no port, so other users of the
-machine cannot reach it and there is no password to keep.
+machine cannot reach it. It also asks for a password. This is in a private file, from which the
+server reads it too, because every user of the machine can see a command line.
 """
 
 from __future__ import annotations
@@ -13,19 +14,21 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
 from codelode.backends.registry import ping_redis
 from codelode.environment import without_settings
 from codelode.errors import InvalidSettings, TimedOut, Unavailable
-from codelode.files import make_private
+from codelode.files import make_private, read_secret, replace_text
 
 #: The oldest version with all commands in use (LPOP with a count, ZADD GT, GETEX).
 LEAST_VERSION = (6, 2)
@@ -44,10 +47,17 @@ RIGHTS = (
     *("+evalsha", "+script|load", "+script|exists", "+restore", "+info"),
 )
 
-#: Folder of the server's data and socket, below the data folder of a cluster.
+#: Folder of the server's data, password, and socket, below the data folder of a cluster.
 FOLDER = "redis"
 
 SOCKET = "redis.sock"
+
+#: The password of the clients, which is kept, and the server's configuration with it and with their
+#: rights, which is written at each start.
+PASSWORD, CONFIGURATION = "password", "redis.conf"
+
+#: Random bytes of a password.
+PASSWORD_BYTES = 32
 
 #: Maximum length of a socket's path on every supported system; Linux allows 107, macOS 103.
 SOCKET_PATH_BYTES = 103
@@ -112,32 +122,48 @@ def check_version(binary: Path) -> None:
         )
 
 
-@contextmanager
-def socket_in(folder: Path) -> Iterator[Path]:
-    """Make the folder private, and yield the path for a server's socket in it.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The folder and socket of a server, and the password that it asks for."""
 
-    If the path is too long for a socket, or contains characters that a URL would escape and Flower
-    would not decode, the socket goes into a private temporary folder, which is removed at the end.
+    folder: Path
+    socket: Path
+    password: str = field(repr=False)
+
+
+@contextmanager
+def place_in(folder: Path) -> Iterator[Place]:
+    """Prepare a private folder for a server; it keeps the password that the folder has.
+
+    If the path of the socket is too long for one, or contains characters that a URL would escape
+    and Flower would not decode, the socket goes into a private temporary folder, which is removed
+    at the end.
     """
     make_private(folder)
+    password = _kept_password(folder / PASSWORD)
+    user = ("user", "default", "on", f">{password}", *RIGHTS)
+    replace_text(folder / CONFIGURATION, f"{' '.join(user)}\n")
     path = folder / SOCKET
     if len(os.fsencode(path)) <= SOCKET_PATH_BYTES and quote(str(path)) == str(path):
-        yield path
+        yield Place(folder, path, password)
         return
     with tempfile.TemporaryDirectory(prefix="codelode-") as short:
-        yield Path(short) / SOCKET
+        yield Place(folder, Path(short) / SOCKET, password)
 
 
-def options(
-    folder: Path, socket: Path, *, maxmemory_bytes: int = MAXMEMORY_BYTES
-) -> dict[str, tuple[str, ...]]:
+def _kept_password(file: Path) -> str:
+    if not file.exists():
+        replace_text(file, secrets.token_urlsafe(PASSWORD_BYTES))
+    return read_secret(file)
+
+
+def options(place: Place, *, maxmemory_bytes: int = MAXMEMORY_BYTES) -> dict[str, tuple[str, ...]]:
     """Return the server's options: one private socket, durable to the second, no eviction."""
     return {
         "port": ("0",),
-        "unixsocket": (str(socket),),
+        "unixsocket": (str(place.socket),),
         "unixsocketperm": ("600",),
-        "user": ("default", "on", "nopass", *RIGHTS),
-        "dir": (str(folder),),
+        "dir": (str(place.folder),),
         "daemonize": ("no",),
         "loglevel": ("warning",),
         "logfile": ("",),  # standard output
@@ -150,17 +176,16 @@ def options(
     }
 
 
-def command(
-    folder: Path, socket: Path, *, binary: Path, maxmemory_bytes: int = MAXMEMORY_BYTES
-) -> list[str]:
-    """Return the command of a foreground server with its data in `folder`, which must exist."""
-    pairs = options(folder, socket, maxmemory_bytes=maxmemory_bytes).items()
-    return [str(binary), *(word for name, values in pairs for word in (f"--{name}", *values))]
+def command(place: Place, *, binary: Path, maxmemory_bytes: int = MAXMEMORY_BYTES) -> list[str]:
+    """Return the command of a foreground server."""
+    pairs = options(place, maxmemory_bytes=maxmemory_bytes).items()
+    given = (word for name, values in pairs for word in (f"--{name}", *values))
+    return [str(binary), str(place.folder / CONFIGURATION), *given]
 
 
-def url(socket: Path) -> str:
-    """Return the address of a server started by `command`."""
-    return f"unix://{socket}?db=0"
+def url(place: Place) -> str:
+    """Return the address of a server started by `command`, with the password."""
+    return f"unix://:{place.password}@{place.socket}?db=0"
 
 
 def wait_ready(
@@ -177,7 +202,7 @@ def wait_ready(
             break
         time.sleep(POLL_S)
     if not is_alive():
-        raise Unavailable(f"the Redis server for {url} ended while it started; see its log")
+        raise Unavailable("the Redis server ended while it started; see its log")
     if problem is not None:
         raise TimedOut(f"the Redis server was not ready in {timeout_s:g} s: {problem}")
 

@@ -107,12 +107,10 @@ def _warnings_on_stderr() -> Iterator[None]:
 
 
 def _with_own_redis(settings: Settings) -> Iterator[Settings]:
-    data = settings.data_dir / redis_server.FOLDER
-    with redis_server.socket_in(data) as socket:
-        url = redis_server.url(socket)
+    with redis_server.place_in(settings.data_dir / redis_server.FOLDER) as place:
+        url = redis_server.url(place)
         command = redis_server.command(
-            data,
-            socket,
+            place,
             binary=redis_server.locate(settings.redis_bin),
             maxmemory_bytes=settings.redis_memory_mb << 20,
         )

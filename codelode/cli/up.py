@@ -163,7 +163,7 @@ def up(
         _announce(f"{name} is not a setting and has no effect{meant}")
     with (
         data_folder.locked(base.data_dir),
-        redis_server.socket_in(base.data_dir / redis_server.FOLDER) as socket_path,
+        redis_server.place_in(base.data_dir / redis_server.FOLDER) as place,
     ):
         if ended := data_folder.end_leftovers(base.data_dir):
             _announce(f"ended {ended} processes that an earlier cluster left behind")
@@ -172,7 +172,7 @@ def up(
                 "data": base.data_dir,
                 "listen": _listen_address("LISTEN", base.listen, port, "--port"),
                 "http_listen": "",  # until there is a token
-                "redis_url": redis_server.url(socket_path),
+                "redis_url": redis_server.url(place),
                 "local_paths": _local_paths(base, allowed),
                 "tls_terminated_by_proxy": tls_terminated_by_proxy or base.tls_terminated_by_proxy,
                 "share_ports": gateways > 1,
@@ -185,7 +185,7 @@ def up(
             _require_free(f"{PREFIX}{name.upper()}", getattr(settings, name))
         settings = _with_own_token(settings).model_copy(update={"http_listen": http})
         require_private(settings)
-        redis = redis_child(settings, socket_path)
+        redis = redis_child(settings, place)
         rest = (
             *gateway_children(settings, gateways),  # first, because they take longest to start
             *worker_children(settings, parsers=parsers or _cores()),

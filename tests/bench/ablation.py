@@ -227,11 +227,11 @@ def _target(entry: str | dict[str, Any]) -> SourceLocation:
 def _redis(data: Path) -> Iterator[str]:
     """The address of a server with the dependency graph that DATA holds."""
     folder = data / redis_server.FOLDER
-    with redis_server.socket_in(folder) as path:
-        command = redis_server.command(folder, path, binary=redis_server.locate())
+    with redis_server.place_in(folder) as place:
+        command = redis_server.command(place, binary=redis_server.locate())
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
             try:
-                url = redis_server.url(path)
+                url = redis_server.url(place)
                 redis_server.wait_ready(url, is_alive=lambda: server.poll() is None)
                 yield url
             finally:

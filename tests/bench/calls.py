@@ -56,11 +56,11 @@ REPOSITORIES = [f"acme/r{number}" for number in range(10)]
 @contextmanager
 def redis(folder: Path) -> Iterator[str]:
     """Yield the URL of a server that runs until the block ends."""
-    with redis_server.socket_in(folder) as socket:
-        command = redis_server.command(folder, socket, binary=redis_server.locate())
+    with redis_server.place_in(folder) as place:
+        command = redis_server.command(place, binary=redis_server.locate())
         server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
-            url = redis_server.url(socket)
+            url = redis_server.url(place)
             redis_server.wait_ready(url, is_alive=lambda: server.poll() is None)
             yield url
         finally:

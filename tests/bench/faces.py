@@ -24,6 +24,7 @@ import httpx
 from embedded import machine
 
 from codelode.client import Client
+from codelode.cluster import running_cluster
 
 ROUNDS = 25
 START_S = 120
@@ -54,9 +55,11 @@ def free_port() -> int:
 def gateway(folder: Path, http: str) -> Iterator[tuple[subprocess.Popen[bytes], Client]]:
     address = f"127.0.0.1:{free_port()}"
     token = (folder / "run/token").read_text().strip()
+    running = running_cluster(folder)
+    assert running is not None, "start `codelode up` on the folder first"
     given = {
         "CODELODE_DATA": str(folder),
-        "CODELODE_REDIS_URL": f"unix://{folder}/redis/redis.sock?db=0",
+        "CODELODE_REDIS_URL": running.redis,
         "CODELODE_LISTEN": address,
         "CODELODE_HTTP_LISTEN": http,
         "CODELODE_TOKEN": token,

@@ -42,13 +42,13 @@ def main(argv=None):
     options = arguments.parse_args(argv)
     with (
         tempfile.TemporaryDirectory() as folder,
-        redis_server.socket_in(Path(folder)) as socket_path,
+        redis_server.place_in(Path(folder)) as place,
     ):
-        command = redis_server.command(Path(folder), socket_path, binary=redis_server.locate())
+        command = redis_server.command(place, binary=redis_server.locate())
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
             try:
-                redis_server.wait_ready(redis_server.url(socket_path))
-                with connect(redis_server.url(socket_path)) as client:
+                redis_server.wait_ready(redis_server.url(place))
+                with connect(redis_server.url(place)) as client:
                     report = {
                         "machine": f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
                         "graph": graph_figures(client, options.edges, options.seconds),

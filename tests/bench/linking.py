@@ -53,12 +53,12 @@ def main(argv=None):
 
 @contextmanager
 def server(folder):
-    with redis_server.socket_in(folder) as socket_path:
-        command = redis_server.command(folder, socket_path, binary=redis_server.locate())
+    with redis_server.place_in(folder) as place:
+        command = redis_server.command(place, binary=redis_server.locate())
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
             try:
-                redis_server.wait_ready(redis_server.url(socket_path))
-                with connect(redis_server.url(socket_path)) as client:
+                redis_server.wait_ready(redis_server.url(place))
+                with connect(redis_server.url(place)) as client:
                     yield client
             finally:
                 process.terminate()

@@ -20,7 +20,7 @@ from celery import Celery
 from flower.urls import handlers
 
 from codelode import jobs
-from codelode.cli import data_folder
+from codelode.cli import data_folder, redis_server
 from codelode.client import Client
 from codelode.cluster import running_cluster, token_of
 from codelode.errors import Unauthenticated
@@ -351,6 +351,14 @@ def test_no_secret_is_on_a_command_line_or_in_an_environment(up):
         for kind in ("cmdline", "environ"):
             text = Path(f"/proc/{pid}/{kind}").read_bytes()
             assert not [secret for secret in secrets if secret in text], text
+
+
+def test_the_password_of_redis_is_on_no_command_line_and_in_no_log(up):
+    password = (up.data / redis_server.FOLDER / redis_server.PASSWORD).read_bytes()
+    assert password.decode() in up.cluster.redis
+    shown = [Path(f"/proc/{pid}/cmdline") for pid in data_folder.members(up.data)]
+    for file in (*shown, *(up.data / "logs").iterdir(), up.said):
+        assert password not in file.read_bytes(), file
 
 
 def test_a_killed_worker_comes_back(up):

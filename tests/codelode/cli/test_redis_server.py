@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from redis.exceptions import ResponseError
+from redis.exceptions import AuthenticationError, ResponseError
 
 from codelode.backends.redis.connection import connect
 from codelode.cli import redis_server
@@ -35,11 +35,11 @@ def path(tmp_path, monkeypatch):
 @contextlib.contextmanager
 def server(folder, *options):
     """Run a server; yield its process and its URL."""
-    with redis_server.socket_in(folder) as path:
-        command = redis_server.command(folder, path, binary=redis_server.locate())
+    with redis_server.place_in(folder) as place:
+        command = redis_server.command(place, binary=redis_server.locate())
         with subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL) as process:
             try:
-                url = redis_server.url(path)
+                url = redis_server.url(place)
                 redis_server.wait_ready(url, is_alive=lambda: process.poll() is None)
                 yield process, url
             finally:
@@ -114,14 +114,14 @@ def test_the_server_evicts_nothing_and_listens_on_no_port(real_servers, tmp_path
         effective = client.config_get("*")
         assert client.info("server")["tcp_port"] == 0
 
-    options = redis_server.options(tmp_path, tmp_path / "redis.sock")
-    del options["user"]
+    with redis_server.place_in(tmp_path) as place:
+        options = redis_server.options(place)
     assert {name: (effective[name],) for name in options} == options
     assert options["maxmemory-policy"] == ("noeviction",)
 
 
 def of_admin(url):
-    return url.replace("unix://", "unix://admin@")
+    return url.replace("unix://", "unix://admin")
 
 
 def test_the_socket_is_private_even_where_the_folder_was_open(real_servers, tmp_path):
@@ -132,9 +132,45 @@ def test_the_socket_is_private_even_where_the_folder_was_open(real_servers, tmp_
     assert modes == [0o700, 0o600]
 
 
+def test_the_server_asks_for_a_password_that_no_command_line_shows(real_servers, tmp_path):
+    with server(tmp_path) as (process, url), redis_server.place_in(tmp_path) as place:
+        with connect(url) as client:
+            assert client.set("key", "value")
+        for wrong in ("", ":guess@"):
+            stranger = connect(f"unix://{wrong}{place.socket}")
+            with stranger, pytest.raises(AuthenticationError):
+                stranger.get("key")
+        assert len(place.password) > redis_server.PASSWORD_BYTES
+        assert place.password not in f"{process.args} {place}"
+
+
+def test_the_password_is_kept_and_private(tmp_path):
+    with redis_server.place_in(tmp_path) as first, redis_server.place_in(tmp_path) as second:
+        assert first.password == second.password
+
+    with redis_server.place_in(tmp_path / "other") as other:
+        assert other.password != first.password
+    for name in (redis_server.PASSWORD, redis_server.CONFIGURATION):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+
+
+def test_a_server_whose_password_was_deleted_has_its_data_and_another_password(
+    real_servers, tmp_path
+):
+    """Data folders from before there were passwords have none either."""
+    with server(tmp_path, "--appendfsync", "always") as (_, before), connect(before) as client:
+        client.set("key", "value")
+    (tmp_path / redis_server.PASSWORD).unlink()
+
+    with server(tmp_path) as (_, url), connect(url) as client:
+        assert client.get("key") == b"value"
+    assert url != before
+
+
 @pytest.mark.parametrize("name", ["with blanks", "percent%20", "ü", "deep/" * 30])
 def test_a_folder_whose_path_suits_no_socket_gets_one_elsewhere(tmp_path, name):
-    with redis_server.socket_in(tmp_path / name) as path:
+    with redis_server.place_in(tmp_path / name) as place:
+        path = place.socket
         assert path.parent != tmp_path / name
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         assert len(str(path)) <= redis_server.SOCKET_PATH_BYTES
@@ -169,7 +205,8 @@ def test_a_client_may_not_reconfigure_inspect_or_copy_the_server(redis, command)
 @pytest.fixture
 def nobodys(tmp_path):
     """The URL of a server that does not run."""
-    return redis_server.url(tmp_path / "redis.sock")
+    with redis_server.place_in(tmp_path) as place:
+        return redis_server.url(place)
 
 
 def test_a_server_that_ended_is_not_waited_for(nobodys):

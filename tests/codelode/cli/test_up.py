@@ -17,6 +17,9 @@ from codelode.errors import Unavailable
 from codelode.settings import Settings, load
 from tests.authorities import Authority
 
+#: Where a server would run that no test starts.
+PLACE = redis_server.Place(Path("folder"), Path("socket"), "sesame")
+
 
 @pytest.fixture
 def settings(tmp_path):
@@ -38,7 +41,7 @@ def worker(settings, name):
 
 def all_children(settings):
     return (
-        children.redis_child(settings, settings.data_dir / "redis.sock"),
+        children.redis_child(settings, PLACE),
         *children.worker_children(settings, parsers=3),
         *children.gateway_children(settings),
         children.flower_child(settings, "127.0.0.1:8080"),
@@ -158,9 +161,9 @@ def test_further_gateways_without_an_audit_log_have_none(settings):
 
 
 def test_redis_is_ready_when_it_answers(settings, redis_url, free_address):
-    present = children.redis_child(settings.model_copy(update={"redis_url": redis_url}), Path("1"))
+    present = children.redis_child(settings.model_copy(update={"redis_url": redis_url}), PLACE)
     nobody = f"redis://{free_address}/0"
-    absent = children.redis_child(settings.model_copy(update={"redis_url": nobody}), Path("1"))
+    absent = children.redis_child(settings.model_copy(update={"redis_url": nobody}), PLACE)
 
     assert present.is_ready("")
     assert not absent.is_ready("")
