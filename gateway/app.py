@@ -249,8 +249,8 @@ class Gateway:
             self._http = HttpServer(settings.http_listen, share_port=settings.share_ports)
 
     async def _start_http(self, http: HttpServer, certificate: ServerCertificate | None) -> None:
-        from gateway.api.rest import app, calls
-        from gateway.api.web.app import with_pages
+        from gateway.api.rest import calls
+        from gateway.api.web.app import application
 
         face = calls.Face(
             self._dependencies,
@@ -260,7 +260,7 @@ class Gateway:
             self._highlighter,
         )
         context = certificate.context() if certificate is not None else None
-        await http.start(with_pages(app.application(face)), context)
+        await http.start(calls.Faced(application(), face), context)
 
     async def stop(self, *, grace_s: float = GRACE_S) -> None:
         """Shut down: report unhealthy, let load balancers react, end streams, finish calls."""

@@ -61,13 +61,12 @@ from gateway.access.rules import AccessFile
 from gateway.access.shared_token import SharedToken
 from gateway.access.visibility import Visibilities
 from gateway.access.webhooks import WebhookConnections
-from gateway.api.rest.app import application
-from gateway.api.rest.calls import Face
+from gateway.api.rest.calls import Face, Faced
 from gateway.api.rest.server import HttpServer
 from gateway.api.rpc.interceptors import Interceptor
 from gateway.api.rpc.services import AccessService, GraphService, IndexService, SearchService
 from gateway.api.web import code, graph, lab, maps, repositories, search
-from gateway.api.web.app import with_pages
+from gateway.api.web.app import application
 from gateway.api.web.pages import PART
 from gateway.calls import Calls
 from gateway.highlighting import Highlighter
@@ -364,7 +363,7 @@ class Served:
         await self._server.start()
         self._rest = HttpServer("127.0.0.1:0")
         face = Face(given, calls, lambda: True, WebhookConnections(""), Highlighter())
-        await self._rest.start(with_pages(application(face)), None)
+        await self._rest.start(Faced(application(), face), None)
         return port
 
     def ask(self, method, request, authorization, *, face=None):

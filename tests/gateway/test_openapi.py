@@ -25,7 +25,7 @@ REQUESTS = ("Body", "Filters", "Options")
 
 
 def present():
-    return json.loads(json.dumps(application(None).openapi()))
+    return json.loads(json.dumps(application().openapi()))
 
 
 def broken(before, now, at=""):

@@ -20,10 +20,10 @@ from gateway.access.shared_token import SharedToken
 from gateway.access.visibility import Visibilities
 from gateway.access.webhooks import WebhookConnections
 from gateway.admission import Admission
-from gateway.api.rest.app import application
-from gateway.api.rest.calls import Face
+from gateway.api.rest.calls import Face, Faced
 from gateway.api.rpc.interceptors import Interceptor
 from gateway.api.rpc.services import IndexService
+from gateway.api.web.app import application
 from gateway.calls import Calls
 from gateway.highlighting import Highlighter
 from gateway.service import limits
@@ -85,7 +85,7 @@ async def over_grpc(dependencies, calls):
 async def over_http(dependencies, calls):
     """Do the same over HTTP: yield the statuses, and the header that tells when to retry."""
     face = Face(dependencies, calls, lambda: True, WebhookConnections(""), Highlighter())
-    transport = httpx.ASGITransport(application(face))
+    transport = httpx.ASGITransport(Faced(application(), face))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
 
         async def ask():

@@ -23,7 +23,7 @@ from tests.gateway.test_malformed import TEXTS
 
 jsonschema = pytest.importorskip("jsonschema")
 
-DOCUMENT = json.loads(json.dumps(application(None).openapi()))
+DOCUMENT = json.loads(json.dumps(application().openapi()))
 #: The stream of events is tested in test_rest.py.
 OPERATIONS = {
     operation["operationId"]: (method.upper(), path, operation)

@@ -19,7 +19,7 @@ from codelode.errors import InvalidQuery, NotFound
 from gateway.api.mcp import endpoint as mcp
 from gateway.api.rest import problems, webhooks
 from gateway.api.rest.answers import INTERNAL, answered
-from gateway.api.rest.calls import REQUEST_ID, Face, face_of
+from gateway.api.rest.calls import REQUEST_ID, face_of
 from gateway.api.rest.routes import router, streams
 from gateway.calls import request_id
 
@@ -42,8 +42,8 @@ REFUSAL = {
 }
 
 
-def application(face: Face) -> FastAPI:
-    """Return the application that answers HTTP requests."""
+def application() -> FastAPI:
+    """Return the application of the REST API, for faces that come with each request (`Faced`)."""
     app = FastAPIOffline(
         docs_url="/api/docs",
         redoc_url=None,
@@ -56,7 +56,6 @@ def application(face: Face) -> FastAPI:
         redirect_slashes=False,
         exception_handlers={HTTPException: unrouted},
     )
-    app.state.face = face
     for one in (router, streams):
         app.include_router(one, prefix=PREFIX, responses={"default": REFUSAL})
     app.add_api_route(

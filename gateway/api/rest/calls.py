@@ -13,7 +13,7 @@ from fastapi import Depends, Request, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.types import Message, Receive
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from codelode.access import Principal
 from codelode.errors import TimedOut
@@ -27,6 +27,8 @@ from gateway.service import Dependencies
 from gateway.service.capabilities import FUNCTIONS
 
 REQUEST_ID = "x-request-id"
+#: The key of the face in the scope of a request.
+FACE = "codelode.face"
 
 #: Time within which a request is answered, seconds. Callers of gRPC choose theirs; those of HTTP
 #: have no usual way to say it.
@@ -38,7 +40,7 @@ Refused = Callable[[Request, Exception, str], Response]  # the last argument: th
 
 @dataclass(frozen=True, slots=True)
 class Face:
-    """Holds what the routes need; the application has it in its state."""
+    """Holds what the routes need; `Faced` gives it to each request."""
 
     dependencies: Dependencies
     calls: Calls
@@ -59,9 +61,19 @@ class Call:
     principal: Principal
 
 
+class Faced:
+    """An application of a face; other faces may share the application, which takes long to make."""
+
+    def __init__(self, app: ASGIApp, face: Face) -> None:
+        self._app, self._face = app, face
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app({**scope, FACE: self._face}, receive, send)
+
+
 def face_of(request: Request) -> Face:
     """Return the face that answers the request."""
-    face: Face = request.app.state.face
+    face: Face = request.scope[FACE]
     return face
 
 

@@ -9,7 +9,6 @@ from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext
 
 import uvicorn
-from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -41,7 +40,7 @@ class HttpServer:
         self._server: _Server | None = None
         self._serving: asyncio.Task[None] | None = None
 
-    async def start(self, app: FastAPI, context: ssl.SSLContext | None) -> None:
+    async def start(self, app: ASGIApp, context: ssl.SSLContext | None) -> None:
         """Serve the application; with a context, over TLS."""
         bounded = _Bounded(app)
         self._server = server = _Server(_configuration(bounded, context))
