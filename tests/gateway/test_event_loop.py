@@ -77,7 +77,6 @@ def running(tmp_path_factory):
     gc.collect()
     gc.freeze()  # a collection of all that the tests have made takes longer than the bound
     yield made
-    gc.unfreeze()
     made.close()
 
 
