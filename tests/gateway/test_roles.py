@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import grpc
-import httpx
 import pytest
 from google.protobuf import symbol_database
 from grpc import aio
@@ -40,6 +39,7 @@ from gateway.service.requests import (
     SymbolsRequest,
 )
 from gateway.sessions import Credential
+from tests.http_gateways import connect
 
 ROLES = {name: one.role for name, one in CAPABILITIES.items()}
 URL = "https://host.example/acme/http"
@@ -256,7 +256,7 @@ async def test_every_operation_is_refused_to_the_roles_below_its_own(
     await gateway.start()
     headers = {"authorization": f"Bearer {_key(dependencies, role)}"} if role else {}
     address = f"http://127.0.0.1:{gateway.http_port}"
-    async with httpx.AsyncClient(base_url=address, headers=headers, timeout=60) as client:
+    async with connect(address, headers) as client:
         described = (await client.get("/api/openapi.json")).json()["paths"]
         statuses = {
             operation["operationId"]: await _status(client, method, path, operation["operationId"])
@@ -311,7 +311,7 @@ async def test_every_tool_is_refused_to_the_roles_below_its_own(
     if role:
         headers["authorization"] = f"Bearer {_key(dependencies, role)}"
     address = f"http://127.0.0.1:{gateway.http_port}"
-    async with httpx.AsyncClient(base_url=address, headers=headers, timeout=60) as client:
+    async with connect(address, headers) as client:
         answers = {tool: await _told(client, tool, given) for tool, (_, given) in TOOLS.items()}
         tools = await _asked(client, "tools/list")
     await gateway.stop(grace_s=0)

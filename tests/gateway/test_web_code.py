@@ -6,14 +6,13 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
-import httpx
 import pytest
 
 from codelode.access import Label
 from codelode.settings import Settings
 from gateway.api.web.source import WINDOW_LINES
 from gateway.app import Gateway
-from tests.http_gateways import serving
+from tests.http_gateways import connect, serving
 from tests.pages import Page
 from tests.worlds import World, blob
 
@@ -46,7 +45,7 @@ async def browsing(tmp_path, **given):
     base = f"http://127.0.0.1:{gateway.http_port}"
     headers = {"authorization": f"Bearer {TOKEN}", "origin": base}
     try:
-        async with httpx.AsyncClient(base_url=base, headers=headers, timeout=60) as client:
+        async with connect(base, headers) as client:
             yield client, world
     finally:
         await gateway.stop(grace_s=0)

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from urllib.parse import urlencode
 
-import httpx
 import pytest
 from structlog.testing import capture_logs
 
@@ -23,7 +22,7 @@ from codelode.settings import Settings
 from gateway.api.rest import webhooks
 from gateway.app import Gateway
 from gateway.service.audit_log import AuditLog, RotatedFile
-from tests.http_gateways import answer_to_half_a_body, serving
+from tests.http_gateways import answer_to_half_a_body, connect, serving
 from tests.worlds import World
 
 SECRET = "a secret of both sides"
@@ -121,7 +120,7 @@ async def sending(tmp_path, kind="gitea", *, limited=False, audit=None):
     await gateway.start()
     try:
         base = f"http://127.0.0.1:{gateway.http_port}"
-        async with httpx.AsyncClient(base_url=base, timeout=60) as client:
+        async with connect(base) as client:
             yield Sender(client, world, kind, sources)
     finally:
         await gateway.stop(grace_s=0)
