@@ -7,6 +7,7 @@ that are no message. The gateway is a real one over the in-memory twins.
 from __future__ import annotations
 
 import base64
+from functools import cache
 
 import grpc
 import pytest
@@ -72,6 +73,7 @@ def messages(descriptor):
     )
 
 
+@cache  # to build the strategy takes longer than to draw from it
 def requests(descriptor):
     """Return a strategy for encoded messages, and for bytes that are damaged or random."""
     encoded = messages(descriptor).map(lambda message: message.SerializeToString())

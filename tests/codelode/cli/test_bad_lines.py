@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 
 import click
 import pytest
@@ -52,6 +53,7 @@ def options(command):
     )
 
 
+@cache  # to build the strategy takes longer than to draw from it
 def lines(command):
     """Return a strategy for the arguments of the command."""
     parts = st.one_of(VALUES.map(lambda value: [value]), options(command))
