@@ -364,6 +364,14 @@ class ReferenceIndex(Protocol):
     ) -> Mapping[str, tuple[str, ...]]:
         """Return the sorted paths of the files that use each name, in two round trips."""
 
+    def holding(
+        self, repositories: Sequence[RepositoryName], ref: RefName, names: Sequence[str]
+    ) -> Mapping[RepositoryName, tuple[str, ...]]:
+        """Return which of the names the repositories use, at any ref of those that have this one.
+
+        In one round trip for hundreds of repositories. Omits those that use none.
+        """
+
     def names(
         self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
     ) -> Mapping[str, tuple[str, ...]]:
@@ -397,6 +405,14 @@ class PackageIndex(Protocol):
 
     def published_by(self, repository: RepositoryName, ref: RefName) -> PublishedPackages:
         """Return the packages of the repository; none if it has not published any."""
+
+    def published_by_all(
+        self, repositories: Sequence[RepositoryName]
+    ) -> Mapping[RepositoryName, PublishedPackages]:
+        """Return what each repository publishes at DEFAULT_REF; omits those without packages.
+
+        In one round trip for a thousand repositories.
+        """
 
     def publishers(
         self, keys: Sequence[str]

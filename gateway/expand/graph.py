@@ -112,8 +112,8 @@ async def _of_repository(query: GraphQuery, backends: Backends) -> GraphResult:
         repository, query.ref, query.visible, query.depth, query.reverse, query.limit + 1
     )
     is_asked = Relation.CROSS_REPOSITORY in query.relations
-    links = await around(asked, backends) if is_asked else []
-    notices = [] if backends.references else [NO_REFERENCES]
+    links, cut = await around(asked, backends) if is_asked else ([], ())
+    notices = [*cut] if backends.references else [NO_REFERENCES]
     if len(links) > query.limit:
         notices.append(_more(Relation.CROSS_REPOSITORY, query.limit))
     return GraphResult("repository", repository, tuple(links[: query.limit]), tuple(notices))

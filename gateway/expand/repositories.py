@@ -7,11 +7,13 @@ looked up by the name of the package. No file is read.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from codelode import deadline, references
+from codelode.counts import counted
 from codelode.model import DEFAULT_REF, RefName, RepositoryName
 from codelode.name_resolution import Confidence
 from gateway.expand.imported import Publisher, elsewhere
@@ -19,6 +21,10 @@ from gateway.expand.links import GraphNode, Link
 from gateway.state import Backends
 
 _RELATION = "cross_repository"
+
+#: Most lookups of a package in a repository at one distance. Twice as many took 20 s, on a machine
+#: that had other work.
+MAX_LOOKUPS = 5_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,29 +39,47 @@ class RepositoryQuery:
     limit: int
 
 
-async def around(query: RepositoryQuery, backends: Backends) -> list[Link]:
-    """Return links between repositories, nearest first and then by number of files."""
+async def around(query: RepositoryQuery, backends: Backends) -> tuple[list[Link], Sequence[str]]:
+    """Return links between repositories, nearest first and then by number of files, and notices."""
     return await asyncio.to_thread(_around, query, backends)
 
 
-def _around(query: RepositoryQuery, backends: Backends) -> list[Link]:
+def _around(query: RepositoryQuery, backends: Backends) -> tuple[list[Link], Sequence[str]]:
     if backends.references is None or backends.packages is None:
-        return []
+        return [], ()
     published = _published(query, backends)
     find = _users if query.reverse else _providers
     links: list[Link] = []
+    notices: list[str] = []
     seen, level = {query.repository}, [query.repository]
     for depth in range(1, query.depth + 1):
-        found = [
-            link for one in level for link in find(one, query, published, backends, depth=depth)
-        ]
-        links += sorted(found, key=lambda link: -link.files)
+        followed = _followed(level, query, published)
+        if len(followed) < len(level):
+            notices.append(
+                f"only {len(followed):,} of {counted(len(level), 'repository')} at distance "
+                f"{depth - 1} were followed, because more would take too long"
+            )
+        found = find(followed, query, published, backends, depth=depth)
+        found = sorted(found, key=lambda link: -link.files)
+        links += found
         ends = (link.source if query.reverse else link.target for link in found)
         level = [one for one in dict.fromkeys(end.repository for end in ends) if one not in seen]
         seen.update(level)
         if not level or len(links) >= query.limit:
             break
-    return links[: query.limit]
+    return links[: query.limit], notices
+
+
+def _followed(
+    level: Sequence[RepositoryName], query: RepositoryQuery, published: _Published
+) -> Sequence[RepositoryName]:
+    """Return the first repositories of a level, as many as can be followed, at least one."""
+    if query.reverse:
+        keys = Counter(one for some in published.values() for one, _ in some)
+        lookups = accumulate(keys[one] * len(query.visible) for one in level)
+    else:
+        lookups = accumulate(len(published) for _ in level)
+    return level[: max(1, sum(so_far <= MAX_LOOKUPS for so_far in lookups))]
 
 
 #: The visible publishers of each package.
@@ -64,70 +88,93 @@ _Published = Mapping[str, Sequence[Publisher]]
 
 def _published(query: RepositoryQuery, backends: Backends) -> _Published:
     assert backends.packages is not None
+    own = backends.packages.published_by(query.repository, query.ref)
+    others = [one for one in query.visible if one != query.repository]
+    said = {**backends.packages.published_by_all(others), query.repository: own}
     found: defaultdict[str, list[Publisher]] = defaultdict(list)
     for one in dict.fromkeys((*query.visible, query.repository)):
-        deadline.check()
-        for key, folder in backends.packages.published_by(one, _ref(one, query)).keys.items():
+        for key, folder in said[one].keys.items() if one in said else ():
             found[key].append((one, folder))
     return found
 
 
 def _providers(
-    repository: RepositoryName,
+    level: Sequence[RepositoryName],
     query: RepositoryQuery,
     published: _Published,
     backends: Backends,
     *,
     depth: int,
 ) -> list[Link]:
-    """Return links to the repositories that publish what the repository imports."""
-    paths: defaultdict[RepositoryName, set[str]] = defaultdict(set)
-    sure: set[RepositoryName] = set()
-    for key, some in _importing(repository, published, query, backends).items():
-        publishers = {one for one, _ in elsewhere(key, published[key], repository)}
-        sure |= publishers if len(publishers) == 1 else set()
-        for one in publishers:
-            paths[one].update(some)
-    return [
-        _link(repository, one, depth=depth, files=len(some), is_sure=one in sure)
-        for one, some in sorted(paths.items())
-    ]
-
-
-def _users(
-    repository: RepositoryName,
-    query: RepositoryQuery,
-    published: _Published,
-    backends: Backends,
-    *,
-    depth: int,
-) -> list[Link]:
-    """Return links from the repositories that import what the repository publishes."""
-    own = [key for key, some in published.items() if any(one == repository for one, _ in some)]
-    links = []
-    for user in query.visible if own else ():
-        deadline.check()
-        meaning = {key: [one for one, _ in elsewhere(key, published[key], user)] for key in own}
-        meant = [key for key, some in meaning.items() if repository in some]
-        if user == repository or not meant:
-            continue
-        found = _importing(user, meant, query, backends)
-        paths = {path for some in found.values() for path in some}
-        is_sure = any(len(set(meaning[key])) == 1 for key in found)
-        if paths:
-            links.append(_link(user, repository, depth=depth, files=len(paths), is_sure=is_sure))
+    """Return links to the repositories that publish what those of the level import."""
+    imported = _importing(level, published, query, backends)
+    links: list[Link] = []
+    for repository in level:
+        paths: defaultdict[RepositoryName, set[str]] = defaultdict(set)
+        sure: set[RepositoryName] = set()
+        for key, some in imported.get(repository, {}).items():
+            publishers = {one for one, _ in elsewhere(key, published[key], repository)}
+            sure |= publishers if len(publishers) == 1 else set()
+            for one in publishers:
+                paths[one].update(some)
+        links += [
+            _link(repository, one, depth=depth, files=len(some), is_sure=one in sure)
+            for one, some in sorted(paths.items())
+        ]
     return links
 
 
+def _users(
+    level: Sequence[RepositoryName],
+    query: RepositoryQuery,
+    published: _Published,
+    backends: Backends,
+    *,
+    depth: int,
+) -> list[Link]:
+    """Return links from the repositories that import what those of the level publish."""
+    wanted = set(level)
+    keys = [key for key, some in published.items() if any(one in wanted for one, _ in some)]
+    paths: defaultdict[tuple[RepositoryName, RepositoryName], set[str]] = defaultdict(set)
+    sure: set[tuple[RepositoryName, RepositoryName]] = set()
+    for user, imported in _importing(query.visible, keys, query, backends).items():
+        for key, some in imported.items():
+            publishers = {one for one, _ in elsewhere(key, published[key], user)}
+            for one in publishers & wanted:
+                paths[one, user].update(some)
+                if len(publishers) == 1:
+                    sure.add((one, user))
+    order = {one: number for number, one in enumerate(level)}
+    return [
+        _link(user, one, depth=depth, files=len(paths[one, user]), is_sure=(one, user) in sure)
+        for one, user in sorted(paths, key=lambda pair: order[pair[0]])
+    ]
+
+
 def _importing(
-    repository: RepositoryName, keys: Iterable[str], query: RepositoryQuery, backends: Backends
-) -> Mapping[str, Sequence[str]]:
-    """Return the files of the repository that import each of the packages, without the others."""
+    repositories: Sequence[RepositoryName],
+    keys: Iterable[str],
+    query: RepositoryQuery,
+    backends: Backends,
+) -> Mapping[RepositoryName, Mapping[str, Sequence[str]]]:
+    """Return the files of each repository that import each of the packages, without the others.
+
+    Most import none of them, so the files are read only of those that do.
+    """
     assert backends.references is not None
     names = {references.of_package(key): key for key in keys}
-    deadline.check()
-    found = backends.references.files(repository, _ref(repository, query), list(names))
-    return {names[name]: paths for name, paths in found.items() if paths}
+    if not names:
+        return {}
+    found: dict[RepositoryName, Mapping[str, Sequence[str]]] = {}
+    by_ref: defaultdict[RefName, list[RepositoryName]] = defaultdict(list)
+    for one in repositories:
+        by_ref[_ref(one, query)].append(one)
+    for ref, some in by_ref.items():
+        for one, held in backends.references.holding(some, ref, list(names)).items():
+            deadline.check()
+            files = backends.references.files(one, ref, held)
+            found[one] = {names[name]: paths for name, paths in files.items() if paths}
+    return found
 
 
 def _ref(repository: RepositoryName, query: RepositoryQuery) -> RefName:

@@ -99,6 +99,20 @@ def test_many_names_are_read_in_one_call(index):
     assert set(found.values()) == {("a.py",)}
 
 
+@pytest.mark.parametrize("count", [1, 1_500])
+def test_repositories_that_hold_a_name_are_found_at_once(index, count):
+    for number in range(6):
+        index.replace(f"acme/r{number}", [MAIN], {"a.py": ["p npm:ui"] * (number % 2) + ["c run"]})
+    index.replace("acme/other", [TOPIC], {"a.py": ["p npm:ui"]})
+    repositories = [*(f"acme/r{number}" for number in range(6)), "acme/other", "acme/none"]
+    names = [*(f"p npm:{number}" for number in range(count)), "p npm:ui"]
+
+    held = index.holding(repositories, MAIN, names)
+
+    assert held == {f"acme/r{number}": ("p npm:ui",) for number in (1, 3, 5)}
+    assert index.holding([], MAIN, names) == index.holding(repositories, MAIN, []) == {}
+
+
 def test_the_same_names_again_write_nothing(redis):
     index = RedisReferences(redis)
     index.replace(REPO, [MAIN], {"a.py": ["c run", "m load"]})

@@ -23,6 +23,12 @@ class MemoryPackageIndex:
     def published_by(self, repository: RepositoryName, ref: RefName) -> PublishedPackages:
         return self._of.get((repository, ref), PublishedPackages({}, {}))
 
+    def published_by_all(
+        self, repositories: Sequence[RepositoryName]
+    ) -> Mapping[RepositoryName, PublishedPackages]:
+        said = {name: self.published_by(name, DEFAULT_REF) for name in repositories}
+        return {name: one for name, one in said.items() if one.keys}
+
     def publishers(
         self, keys: Sequence[str]
     ) -> Mapping[str, tuple[tuple[RepositoryName, str], ...]]:

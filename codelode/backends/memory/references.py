@@ -37,6 +37,15 @@ class MemoryReferences:
             for name in names
         }
 
+    def holding(
+        self, repositories: Sequence[RepositoryName], ref: RefName, names: Sequence[str]
+    ) -> Mapping[RepositoryName, tuple[str, ...]]:
+        found = {}
+        for repository in repositories:
+            held = self.files(repository, ref, names)
+            found[repository] = tuple(name for name in names if held[name])
+        return {repository: some for repository, some in found.items() if some}
+
     def names(
         self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
     ) -> Mapping[str, tuple[str, ...]]:

@@ -8,7 +8,7 @@ from typing import cast
 
 import redis
 
-from codelode.backends.redis import keys, scripts
+from codelode.backends.redis import keys, scripts, versions
 from codelode.backends.redis.connection import translated
 from codelode.model import DEFAULT_REF, RefName, RepositoryName
 from codelode.ports import PublishedPackages
@@ -40,8 +40,24 @@ class RedisPackageIndex:
     def published_by(self, repository: RepositoryName, ref: RefName) -> PublishedPackages:
         with translated():
             value = self._client.hget(f"{self._base}:of", cast("str", _field(repository, ref)))
-        said = json.loads(cast("bytes", value)) if value else {"keys": {}, "fingerprints": {}}
-        return PublishedPackages(said["keys"], said["fingerprints"])
+        return _packages(cast("bytes", value) or b'{"keys": {}, "fingerprints": {}}')
+
+    def published_by_all(
+        self, repositories: Sequence[RepositoryName]
+    ) -> Mapping[RepositoryName, PublishedPackages]:
+        found: dict[RepositoryName, PublishedPackages] = {}
+        for some in versions.batches(repositories):
+            with translated():
+                values = cast(
+                    "list[bytes | None]",
+                    self._client.hmget(
+                        f"{self._base}:of",
+                        cast("list[str]", [_field(one, DEFAULT_REF) for one in some]),
+                    ),
+                )
+            said = zip(some, values, strict=True)
+            found.update((name, _packages(value)) for name, value in said if value)
+        return {name: one for name, one in found.items() if one.keys}
 
     def publishers(
         self, keys_: Sequence[str]
@@ -66,6 +82,11 @@ class RedisPackageIndex:
     def remove_repository(self, repository: RepositoryName) -> None:
         with translated():
             self._remove(keys=[self._base], args=[keys.encode(repository)])
+
+
+def _packages(value: bytes) -> PublishedPackages:
+    said = json.loads(value)
+    return PublishedPackages(said["keys"], said["fingerprints"])
 
 
 def repository_of(field: bytes) -> RepositoryName:

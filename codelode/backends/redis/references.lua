@@ -68,6 +68,17 @@ local lists = { number, redis.call('HMGET', meta, 'born', 'moved') }
 for i = 2, #ARGV do lists[i + 1] = number ~= '' and read_list(names, ARGV[i]) or '' end
 return lists
 
+--- holding
+-- ARGV: ref, digest…  →  positions of the digests that a version has, at any ref, from 1; none if
+-- the ref is unknown
+local held = {}
+if is_readable() and ref_number(ARGV[1]) then
+  for i, list in ipairs(redis.call('HMGET', names, unpack(ARGV, 2))) do
+    if list then held[#held + 1] = i end
+  end
+end
+return held
+
 --- held
 -- ARGV: ref, path…  →  the value of `:file` of each (empty: no names)
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import cast
 
 import numpy as np
 import redis
 
+from codelode import deadline
 from codelode.backends.redis import keys, scripts, versions
 from codelode.backends.redis.connection import translated
 from codelode.errors import Corrupt, Unavailable
@@ -27,6 +29,9 @@ from codelode.tokens import Memo
 #: Attempts of a read while the index changes: the repository is removed, or a ref moves from one
 #: version of a file to another. If every attempt meets a change, the last one counts.
 READ_ATTEMPTS = 5
+
+#: Names times repositories that one round trip looks up, which takes the server about 10 ms.
+HOLDING_BATCH = 50_000
 
 _DIGEST_BYTES = 5
 #: When the index was created, and how many refs have changed versions since.
@@ -42,6 +47,7 @@ class RedisReferences:
         sources = scripts.load("references.lua", after=("packed.lua", "versions.lua", "placed.lua"))
         self._replace = scripts.Bulk(client, sources["replace"])
         self._holders = scripts.Bulk(client, sources["holders"])
+        self._holding = scripts.Bulk(client, sources["holding"])
         self._held = scripts.Bulk(client, sources["held"])
         self._clear = client.register_script(sources["clear"])
 
@@ -72,6 +78,23 @@ class RedisReferences:
             name: tuple(sorted(paths[id_] for id_ in some if id_ in paths))
             for name, some in zip(names, lists, strict=True)
         }
+
+    def holding(
+        self, repositories: Sequence[RepositoryName], ref: RefName, names: Sequence[str]
+    ) -> Mapping[RepositoryName, tuple[str, ...]]:
+        at, parts = keys.encode(ref), list(versions.batches(names))
+        keyed = [[at, *(_digests[lookup_key(name)] for name in part)] for part in parts]
+        found: defaultdict[RepositoryName, list[str]] = defaultdict(list)
+        step = max(1, HOLDING_BATCH // max(1, len(names)))
+        for start in range(0, len(repositories), step):
+            deadline.check()
+            some = repositories[start : start + step]
+            with translated():
+                replies = self._holding([(self._base(one), key) for one in some for key in keyed])
+            asked = ((one, part) for one in some for part in parts)
+            for (one, part), positions in zip(asked, replies, strict=True):
+                found[one] += [part[position - 1] for position in positions]
+        return {one: tuple(held) for one, held in found.items() if held}
 
     def names(
         self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
