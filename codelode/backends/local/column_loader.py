@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import structlog
 
-from codelode.backends.local.column_table import ENCODED, ColumnTable, Dictionaries
+from codelode.backends.local import shared_vectors
+from codelode.backends.local.column_table import ENCODED, ColumnTable, Dictionaries, at_positions
 from codelode.backends.local.database import State
 from codelode.backends.local.dictionary import Mask
 
@@ -19,6 +22,8 @@ MAX_DELETED = 1 / 3
 
 #: Rows read at once: the first load must not hold all of them as Python objects.
 _ROWS_PER_READ = 4_096
+
+_log = structlog.get_logger(__name__)
 
 _NEW_ROWS = (
     "SELECT row, file, refs, language, category, kind, names, vector FROM chunks "
@@ -32,7 +37,8 @@ _NEW_FILES = "SELECT file, repository, path FROM files WHERE file > ? ORDER BY f
 class ColumnLoader:
     """Builds each snapshot from the previous one. For one thread at a time."""
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, folder: Path, *, dim: int) -> None:
+        self._folder = folder
         self._dim = dim
         self.columns: ColumnTable | None = None
         self._start()
@@ -50,6 +56,7 @@ class ColumnLoader:
         self._read_files(connection)
         self._read_rows(connection)
         self._compact()
+        self._share(state)
         self.columns = self._snapshot(state)
         return self.columns
 
@@ -60,10 +67,11 @@ class ColumnLoader:
         self._rows = GrowingArray(np.zeros(0, np.int64))
         self._codes = {name: GrowingArray(np.zeros(0, np.int32)) for name in ENCODED}
         self._is_alive = GrowingArray(np.zeros(0, np.bool_))
-        self._vectors = GrowingArray(np.zeros((0, self._dim), np.int8))
+        self._vectors = VectorColumn(self._dim)
+        self._shared: tuple[int, int] | None = None  # version of the file that was tried last
         self._scales = GrowingArray(np.zeros(0, np.float32))
 
-    def _arrays(self) -> Iterator[GrowingArray[Any]]:
+    def _arrays(self) -> Iterator[GrowingArray[Any] | VectorColumn]:
         yield from (self._rows, self._is_alive, self._vectors, self._scales)
         yield from self._codes.values()
 
@@ -74,7 +82,7 @@ class ColumnLoader:
             rows=self._rows.items,
             codes={name: codes.items for name, codes in self._codes.items()},
             is_alive=self._is_alive.items,
-            vectors=self._vectors.items,
+            vectors=self._vectors.parts,
             scales=self._scales.items,
         )
 
@@ -147,6 +155,31 @@ class ColumnLoader:
             for array in self._arrays():
                 array.keep(alive)
 
+    def _share(self, state: State) -> None:
+        """Use the shared file, if it is new and fits this state: all its rows, then later ones."""
+        version = shared_vectors.version(self._folder)
+        if version is None or version == self._shared:
+            return
+        found = shared_vectors.opened(self._folder, dim=self._dim)
+        if found is None or not len(found.rows) or found.rows[-1] >= state.next_row:
+            return
+        rows, is_alive = self._rows.items, self._is_alive.items
+        is_later = rows > found.rows[-1]
+        kept = np.flatnonzero(is_later | np.isin(rows, found.rows, assume_unique=True))
+        whole = np.concatenate([found.rows, rows[is_later]])
+        alive = np.count_nonzero(is_alive)
+        if np.count_nonzero(is_alive[kept]) < alive or alive < len(whole) * (1 - MAX_DELETED):
+            return
+        self._shared = version
+        positions = np.searchsorted(whole, rows[kept])
+        if not self._vectors.share(found.vectors, kept, positions):
+            _log.warning("shared_vectors_ignored", folder=str(self._folder))
+            return
+        others: list[GrowingArray[Any]] = [self._is_alive, self._scales, *self._codes.values()]
+        for array in others:
+            array.spread(kept, positions, len(whole))  # rows that were deleted are not alive
+        self._rows = GrowingArray(whole)
+
 
 Item = TypeVar("Item", bound=np.generic)
 
@@ -154,9 +187,9 @@ Item = TypeVar("Item", bound=np.generic)
 class GrowingArray(Generic[Item]):
     """An append-only array. `items` that were handed out before never change."""
 
-    def __init__(self, empty: npt.NDArray[Item]) -> None:
-        self._held = empty
-        self._count = 0
+    def __init__(self, items: npt.NDArray[Item]) -> None:
+        self._held = items
+        self._count = len(items)
 
     @property
     def items(self) -> npt.NDArray[Item]:
@@ -178,10 +211,61 @@ class GrowingArray(Generic[Item]):
         self._held = self.items[mask]
         self._count = len(self._held)
 
+    def spread(
+        self, kept: npt.NDArray[np.intp], positions: npt.NDArray[np.intp], count: int
+    ) -> None:
+        """Move the kept items to other positions of so many; the others are zero."""
+        held = np.zeros((count, *self._held.shape[1:]), self._held.dtype)
+        held[positions] = self.items[kept]
+        self._held, self._count = held, count
+
     def _copy(self, capacity: int) -> npt.NDArray[Item]:
         held = np.empty((capacity, *self._held.shape[1:]), self._held.dtype)
         held[: self._count] = self.items
         return held
+
+
+class VectorColumn:
+    """The vectors of all rows: those of the first rows may be in the shared file."""
+
+    def __init__(self, dim: int) -> None:
+        self._shared = np.zeros((0, dim), np.int8)
+        self._own = GrowingArray(np.zeros((0, dim), np.int8))
+
+    @property
+    def parts(self) -> tuple[npt.NDArray[np.int8], ...]:
+        """Return the vectors in the order of the rows; arrays handed out before never change."""
+        return tuple(part for part in (self._shared, self._own.items) if len(part))
+
+    def extend(self, more: npt.NDArray[np.int8]) -> None:
+        self._own.extend(more)
+
+    def keep(self, mask: Mask) -> None:
+        """Keep the vectors of these rows, none of them in the shared file."""
+        count = len(self._shared)
+        kept = [self._shared[mask[:count]], self._own.items[mask[count:]]]
+        self._shared, self._own = self._shared[:0], GrowingArray(np.concatenate(kept))
+
+    def share(
+        self,
+        vectors: npt.NDArray[np.int8],
+        kept: npt.NDArray[np.intp],
+        positions: npt.NDArray[np.intp],
+    ) -> bool:
+        """Use these vectors for the first rows, and return whether that was done.
+
+        The kept rows move to the positions given; those among them that the shared file has must be
+        equal there.
+        """
+        count = int(np.searchsorted(positions, len(vectors)))
+        for start in range(0, count, _ROWS_PER_READ):
+            some = slice(start, min(start + _ROWS_PER_READ, count))
+            own = np.concatenate(at_positions(self.parts, kept[some]))
+            if not np.array_equal(vectors[positions[some]], own):
+                return False
+        later = at_positions((self._shared, self._own.items), kept[count:])
+        self._shared, self._own = vectors, GrowingArray(np.concatenate(later))
+        return True
 
 
 def _inverse_lengths(matrix: npt.NDArray[np.int8]) -> npt.NDArray[np.float32]:

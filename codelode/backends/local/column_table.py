@@ -2,7 +2,7 @@
 
 A `ColumnTable` is a snapshot of the index and never changes, so a search can use one to its end.
 The next snapshot shares the arrays and appends new rows. Deleted rows are marked, and removed when
-they are a third of all rows.
+they are a third of all rows. All readers share most vectors (`shared_vectors`).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ColumnTable:
     rows: Rows
     codes: dict[str, Codes]  # by names of the dictionaries
     is_alive: Mask
-    vectors: npt.NDArray[np.int8]  # (rows, dim)
+    vectors: tuple[npt.NDArray[np.int8], ...]  # each (rows, dim); together they have all rows
     scales: npt.NDArray[np.float32]  # 1 / length of the vector; 0: no vector
     _inside: dict[Filters, Mask] = field(default_factory=dict, init=False)
     _visible: dict[str, Mask] = field(default_factory=dict, init=False)  # by digest
@@ -125,6 +125,18 @@ class ColumnTable:
     def _matching(self, name: str, patterns: Sequence[str]) -> Mask:
         dictionary: Dictionary = getattr(self.dictionaries, name)
         return dictionary.matching(patterns)[self.codes[name]]
+
+
+def at_positions(
+    parts: Sequence[npt.NDArray[np.int8]], positions: npt.NDArray[np.intp]
+) -> list[npt.NDArray[np.int8]]:
+    """Return copies of the vectors at these positions, which ascend, from each part."""
+    found, start = [], 0
+    for part in parts:
+        first, last = np.searchsorted(positions, (start, start + len(part)))
+        found.append(part[positions[first:last] - start])
+        start += len(part)
+    return found
 
 
 def _cached(masks: dict[Key, Mask], key: Key, mask: Mask, *, most: int) -> Mask:

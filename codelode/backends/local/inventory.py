@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from codelode.backends.local import database, published, tables
+from codelode.backends.local import database, published, shared_vectors, tables
 from codelode.backends.local.errors import translated
 from codelode.chunk_map import ChunkVector
 from codelode.disk_use import taken_by
@@ -91,15 +91,17 @@ class LocalInventory:
     def sizes(self) -> Mapping[str, int] | None:
         """Return the bytes of vectors, keyword index, and texts, and of unpublished indexes.
 
-        Vectors are rows of the database, so their bytes are counted from their number.
+        Vectors are in rows of the database, so their bytes are counted from their number; those in
+        the file that readers share are added.
         """
         with self._reading() as connection:
             vectors = connection.execute(_VECTOR_BYTES).fetchone()[0] if connection else 0
         database_bytes = sum(map(taken_by, self._folder.glob(f"{database.FILE_NAME}*")))
         keywords = sum(map(taken_by, self._folder.glob("keywords-*")))
+        shared = sum(map(taken_by, self._folder.glob(shared_vectors.FILE_NAME)))
         others = {folder for folder in published.folders(self._root) if folder != self._folder}
         found = {
-            "vectors": min(vectors, database_bytes),
+            "vectors": min(vectors, database_bytes) + shared,
             "keyword index": keywords,
             "texts and metadata": max(0, database_bytes - vectors),
         }

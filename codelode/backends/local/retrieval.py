@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 import numpy as np
@@ -21,7 +21,7 @@ from tantivy import Query
 from codelode import deadline
 from codelode.backends import words
 from codelode.backends.local import keyword_index, tables
-from codelode.backends.local.column_table import ColumnTable, clauses
+from codelode.backends.local.column_table import ColumnTable, at_positions, clauses
 from codelode.backends.local.dictionary import Mask
 from codelode.backends.local.snapshots import Snapshot
 from codelode.grams import NOTHING
@@ -68,21 +68,33 @@ def nearest(columns: ColumnTable, vector: Vector, mask: Mask, count: int) -> lis
     inside = int(np.count_nonzero(mask))
     if inside == 0:
         return []
-    query, found = tables.quantised(vector[None]), np.arange(len(mask))
+    query = tables.quantised(vector[None])
     if inside < SPARSE * len(mask):
         found = np.flatnonzero(mask)
-        cosines = _products(query, columns.vectors[found]) * columns.scales[found]
+        cosines = _products(query, at_positions(columns.vectors, found)) * columns.scales[found]
+        nearest = found[_largest(cosines, min(count, inside))]
     else:
-        cosines = _products(query, columns.vectors)
-        cosines *= columns.scales
-        np.copyto(cosines, -np.inf, where=~mask)
-    positions: list[int] = found[_largest(cosines, min(count, inside))].tolist()
+        cosines = _products(query, columns.vectors) * columns.scales
+        if inside < len(mask):
+            np.copyto(cosines, -np.inf, where=~mask)
+        nearest = _largest(cosines, min(count, inside))
+    positions: list[int] = nearest.tolist()
     return positions
 
 
-def _products(query: npt.NDArray[np.int8], vectors: npt.NDArray[np.int8]) -> _Floats:
+def _products(
+    query: npt.NDArray[np.int8], parts: Sequence[npt.NDArray[np.int8]]
+) -> npt.NDArray[np.float32]:
+    """Return the products with all vectors of the parts, which are exact in 32 bits."""
+    products = [_dot(query, part) for part in parts if len(part)]
+    return products[0] if len(products) == 1 else np.concatenate(products)
+
+
+def _dot(query: npt.NDArray[np.int8], vectors: npt.NDArray[np.int8]) -> npt.NDArray[np.float32]:
+    # Not with `out`: simsimd 6.5 then returns None without counting the reference.
     threads = THREADS if len(vectors) >= MANY else 1
-    products: _Floats = np.asarray(simsimd.cdist(query, vectors, "dot", threads=threads))[0]
+    made = simsimd.cdist(query, vectors, "dot", threads=threads, out_dtype="float32")
+    products: npt.NDArray[np.float32] = np.asarray(made, np.float32)[0]
     return products
 
 

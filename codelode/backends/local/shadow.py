@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from codelode.backends.local import published, signature
+from codelode.backends.local import published, shared_vectors, signature
 from codelode.backends.local.database import FILE_NAME
 from codelode.backends.local.errors import translated
 from codelode.backends.local.store import LocalChunkStore
@@ -111,7 +111,7 @@ def _size(folder: Path) -> int:
 def _empty(root: Path) -> None:
     """Remove the index in the index folder itself; the database goes last."""
     _remove(root, lambda path: path.is_dir() and path.name.startswith("keywords-"))
-    _remove(root, lambda path: path.name == signature.IDENTITY_FILE)
+    _remove(root, lambda path: path.name in {signature.IDENTITY_FILE, shared_vectors.FILE_NAME})
     _remove(root, lambda path: path.is_file() and path.name.startswith(FILE_NAME))
 
 

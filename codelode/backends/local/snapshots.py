@@ -43,7 +43,7 @@ class Snapshots:
         self.number = database.file_number(folder)
         self._lock = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
-        self._loader = ColumnLoader(dim)
+        self._loader = ColumnLoader(folder, dim=dim)
         self._newest: Snapshot | None = None
         self._index: tuple[int, Index] | None = None  # with the number of its folder
         self._is_behind = False  # the keyword index is older than the columns
@@ -108,7 +108,8 @@ class Snapshots:
         try:
             return self._loader.load(connection, state)
         except BaseException:
-            self._loader = ColumnLoader(self._dim)  # it may have loaded half of the changes
+            # It may have loaded half of the changes.
+            self._loader = ColumnLoader(self._folder, dim=self._dim)
             raise
 
     def _searcher(self, number: int) -> Searcher:

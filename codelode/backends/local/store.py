@@ -21,6 +21,7 @@ from codelode.backends.local import (
     database,
     keyword_index,
     published,
+    shared_vectors,
     signature,
     tables,
     updates,
@@ -82,6 +83,7 @@ class LocalChunkStore:
             self._repairing(self._settle)
             self._repairing(self._fold)
             self._drop_old_changes()
+            self._share_vectors()
             database.checkpoint(self._database)
 
     def close(self) -> None:
@@ -109,6 +111,7 @@ class LocalChunkStore:
         self.close()
         if not signature.check(self._folder, dim=self._dim, identity=self._identity):
             signature.withdraw(self._folder)
+            shared_vectors.remove(self._folder)
             database.create(self._folder)
             keyword_index.create(keyword_index.folder_of(self._folder, 0))
             signature.sign(self._folder, dim=self._dim, identity=self._identity)
@@ -222,3 +225,14 @@ class LocalChunkStore:
         if first > state.first_change:
             with self._transaction() as state:
                 self._save(updates.drop_changes(self._database, state, first))
+
+    def _share_vectors(self) -> None:
+        """Write the vectors that readers share, if many have changed. Readers can do without."""
+        try:
+            is_new = shared_vectors.renew(self._folder, self._database, dim=self._dim)
+        except OSError as exc:
+            _log.warning("vectors_not_shared", folder=str(self._folder), reason=str(exc))
+            return
+        if is_new:
+            with self._transaction() as state:
+                self._save(state)  # readers look for the file when the state has changed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import multiprocessing
 import os
@@ -27,6 +28,7 @@ from codelode.backends.local import (
     column_loader,
     database,
     keyword_index,
+    shared_vectors,
     signature,
     store,
 )
@@ -273,6 +275,161 @@ async def test_a_reader_follows_an_index_that_was_removed_and_recreated(writer, 
     assert await paths(search) == ["new.py"]
     writer.replace([file("newer.py", "shared")])
     assert await paths(search) == ["new.py", "newer.py"]
+
+
+# Vectors that readers share
+
+
+@pytest.fixture
+def shares_all(monkeypatch):
+    """Have maintenance share every vector."""
+    monkeypatch.setattr(shared_vectors, "MIN_CHANGED", 0)
+
+
+def _shared(search):
+    """Return for each part of the vectors that a reader holds, whether it is the shared file."""
+    parts = search._opened.snapshots._newest.columns.vectors
+    return [(len(part), not part.flags.writeable) for part in parts]
+
+
+async def _similarities(search):
+    return {hit.chunk.id: hit.similarity for hit in await search.hybrid(QUERY)}
+
+
+async def _unshared(folder):
+    """Return the similarities that a reader finds which holds all vectors itself."""
+    shared_vectors.remove(folder)
+    search = LocalChunkSearch(folder, dim=DIM, identity="test")
+    found = await _similarities(search)
+    await search.close()
+    return found
+
+
+async def test_a_reader_maps_the_vectors_that_maintenance_has_written(
+    writer, folder, search, shares_all
+):
+    writer.replace(files(10))
+    writer.maintain()
+    assert len(await _similarities(search)) == 50
+    assert _shared(search) == [(50, True)]
+
+    writer.replace([*files(3, version=1), file("new.py", "shared")])
+    found = await _similarities(search)
+    assert _shared(search) == [(50, True), (16, False)]
+    near = replace(QUERY, filters=Filters(paths=("new.py", "f1.py", "f9.py")))
+    assert await paths(search, near) == ["f1.py"] * 5 + ["f9.py"] * 5 + ["new.py"]
+    assert found == await _unshared(folder)
+
+
+async def test_a_running_reader_takes_over_a_new_file(writer, folder, search, shares_all):
+    writer.replace(files(10))
+    writer.maintain()
+    await _similarities(search)
+    writer.replace([*files(3, version=1), gone("f9.py")])
+    await _similarities(search)
+    writer.maintain()
+    writer.replace([file("new.py", "shared")])
+
+    found = await _similarities(search)
+    assert _shared(search) == [(45, True), (1, False)]
+    assert found == await _unshared(folder)
+
+
+async def test_a_reader_drops_deleted_rows_of_the_shared_file(writer, folder, search, shares_all):
+    writer.replace(files(10))
+    writer.maintain()
+    await _similarities(search)
+    writer.replace([gone(f"f{number}.py") for number in range(6)])
+
+    found = await _similarities(search)
+    assert _shared(search) == [(20, False)]
+    assert found == await _unshared(folder)
+
+
+async def test_a_new_reader_uses_a_file_with_rows_that_were_deleted(
+    writer, folder, search, shares_all
+):
+    writer.replace(files(10))
+    writer.maintain()
+    writer.replace([*files(1, version=1), gone("f4.py"), gone("f9.py")])
+
+    found = await _similarities(search)
+    assert _shared(search) == [(50, True), (5, False)]
+    assert await paths(search) == sorted([f"f{n}.py" for n in (0, 1, 2, 3, 5, 6, 7, 8)] * 5)
+    assert found == await _unshared(folder)
+
+
+async def test_a_file_of_a_later_state_is_ignored(writer, folder, search, shares_all):
+    writer.replace(files(10))
+    writer.maintain()
+    later = (folder / shared_vectors.FILE_NAME).read_bytes()
+    shutil.rmtree(folder)
+    opened_writer(folder).replace(files(2))
+    (folder / shared_vectors.FILE_NAME).write_bytes(later)
+
+    assert len(await _similarities(search)) == 10
+    assert _shared(search) == [(10, False)]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[:40],
+        lambda data: data[:-8],
+        lambda data: b"vectors0" + data[8:],
+        lambda data: data[:16] + bytes([DIM * 2]) + data[17:],
+        lambda data: data[:64] + bytes(len(data) - 64),
+        lambda data: data[:70] + bytes([data[70] ^ 1]) + data[71:],
+    ],
+    ids=["empty", "no header", "cut", "another format", "other dimensions", "zeros", "one bit"],
+)
+async def test_a_damaged_file_of_vectors_is_ignored(writer, folder, search, shares_all, damage):
+    writer.replace(files(4))
+    writer.maintain()
+    path = folder / shared_vectors.FILE_NAME
+    path.write_bytes(damage(path.read_bytes()))
+
+    found = await _similarities(search)
+    assert _shared(search) == [(20, False)]
+    assert found == await _unshared(folder)
+
+
+async def test_a_full_disk_leaves_the_vectors_with_the_readers(
+    writer, folder, search, monkeypatch, shares_all
+):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    writer.replace(files(4))
+    monkeypatch.setattr(os, "fsync", full)
+    writer.maintain()
+
+    assert not list(folder.glob("vectors*"))
+    assert len(await _similarities(search)) == 20
+
+
+def test_few_changes_do_not_write_the_vectors_again(writer, folder, shares_all):
+    writer.replace(files(20))
+    writer.maintain()
+    before = shared_vectors.version(folder)
+    writer.replace([file("new.py", "shared")])
+    writer.maintain()
+    assert shared_vectors.version(folder) == before
+
+    writer.replace(files(4, version=1))
+    writer.maintain()
+    assert shared_vectors.version(folder) != before
+
+
+async def test_an_index_without_chunks_shares_no_vectors(writer, search, shares_all):
+    writer.replace(files(2))
+    writer.maintain()
+    writer.replace([gone("f0.py"), gone("f1.py")])
+    writer.maintain()
+    assert await search.hybrid(QUERY) == []
+    writer.replace([file("new.py", "shared")])
+    assert await paths(search) == ["new.py"]
 
 
 # Crashes

@@ -1,0 +1,112 @@
+"""The 8-bit vectors in a file that all readers map into memory, so that they hold them once.
+
+The file has the number of each row with its vector, as the database has them, and is derived from
+it. Row numbers are not reused and a stored vector never changes, so the file stays true while rows
+are added, which are not in it, and deleted. A reader compares it with what it has read from the
+database before it uses it, so a file that is torn, or of another database, is only ignored. The
+writer replaces the file in one step and never changes it: a reader may go on with the old one.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sqlite3
+import struct
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from codelode.files import open_private
+
+FILE_NAME = "vectors.map"
+
+#: The file is written again when more rows than this share of all, and than this number, were added
+#: or deleted since. Each reader holds the vectors of added rows itself.
+MAX_CHANGED = 1 / 8
+MIN_CHANGED = 4_096
+
+#: Rows that are read and written at once.
+_ROWS_PER_WRITE = 4_096
+
+#: Before the vectors: what the file is, the number of rows, and the dimensions. The vectors begin
+#: at a cache line, and the row numbers follow them.
+_MAGIC = b"vectors1"
+_HEADER = struct.Struct("<8sQQ")
+_HEADER_BYTES = 64
+
+_CHANGED = "SELECT count(*), coalesce(sum(row <= ?), 0) FROM chunks"
+_VECTORS = "SELECT row, vector FROM chunks ORDER BY row"
+
+
+class SharedVectors(NamedTuple):
+    """Holds the arrays of the file, which are read from it when they are used."""
+
+    rows: npt.NDArray[np.int64]  # ascending
+    vectors: npt.NDArray[np.int8]  # (rows, dim)
+
+
+def version(folder: Path) -> tuple[int, int] | None:
+    """Return what tells the file from those before it; None: there is no file."""
+    try:
+        found = os.stat(folder / FILE_NAME)
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def opened(folder: Path, *, dim: int) -> SharedVectors | None:
+    """Map the file into memory; None: there is none with vectors of these dimensions."""
+    try:
+        with (folder / FILE_NAME).open("rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError):  # ValueError: it is empty
+        return None
+    if len(data) < _HEADER_BYTES:
+        return None
+    magic, count, found_dim = _HEADER.unpack_from(data)
+    if (magic, found_dim, len(data)) != (_MAGIC, dim, _HEADER_BYTES + count * (dim + 8)):
+        return None
+    vectors = np.frombuffer(data, np.int8, count * dim, _HEADER_BYTES)
+    rows = np.frombuffer(data, "<i8", count, _HEADER_BYTES + count * dim)
+    return SharedVectors(rows, vectors.reshape(count, dim))
+
+
+def renew(folder: Path, connection: sqlite3.Connection, *, dim: int) -> bool:
+    """Write the file again if many rows have changed since, and return whether that was done.
+
+    For one process at a time, and no other may write to the database meanwhile.
+    """
+    known = opened(folder, dim=dim)
+    rows = np.zeros(0, np.int64) if known is None else known.rows
+    last = int(rows[-1]) if len(rows) else 0
+    count, of_file = connection.execute(_CHANGED, (last,)).fetchone()
+    changed = (count - of_file) + (len(rows) - of_file)
+    if changed <= max(MIN_CHANGED, MAX_CHANGED * count):
+        return False
+    draft = folder / f"{FILE_NAME}.draft"
+    try:
+        _write(draft, connection, count=count, dim=dim)
+        draft.replace(folder / FILE_NAME)
+    finally:
+        draft.unlink(missing_ok=True)
+    return True
+
+
+def remove(folder: Path) -> None:
+    (folder / FILE_NAME).unlink(missing_ok=True)
+
+
+def _write(path: Path, connection: sqlite3.Connection, *, count: int, dim: int) -> None:
+    rows: list[int] = []
+    with open_private(path) as out:
+        out.write(_HEADER.pack(_MAGIC, count, dim).ljust(_HEADER_BYTES, b"\0"))
+        cursor = connection.execute(_VECTORS)
+        while found := cursor.fetchmany(_ROWS_PER_WRITE):
+            rows.extend(row for row, _ in found)
+            out.writelines(vector for _, vector in found)
+        out.write(np.array(rows, "<i8").tobytes())
+        out.flush()
+        os.fsync(out.fileno())
