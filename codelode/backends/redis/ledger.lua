@@ -81,7 +81,11 @@ local function stage_of(entry)
 end
 -- Runs of many files count from here, milliseconds, so that all others are behind them.
 local BULK_MS = 2 ^ 42
-local function is_bulk(run) return (run_field(run, 'is_bulk') or '') ~= '' end
+local are_bulk = {}
+local function is_bulk(run)
+  if are_bulk[run] == nil then are_bulk[run] = (run_field(run, 'is_bulk') or '') ~= '' end
+  return are_bulk[run]
+end
 local function lane(run, stage) return is_bulk(run) and stage .. ':bulk' or stage end
 local function turn_of(run, stage)
   local last = redis.call('HGET', key('turns'), lane(run, stage))
@@ -98,8 +102,10 @@ local function set_owed(stage, ms)
 end
 -- What the run has spent at a stage; a run that comes there begins with what the others have spent.
 local function spent(run, stage)
-  redis.call('HSETNX', key('run:' .. run .. ':spent'), stage, turn_of(run, stage))
-  return tonumber(redis.call('HGET', key('run:' .. run .. ':spent'), stage))
+  local known = redis.call('HGET', key('run:' .. run .. ':spent'), stage)
+  if known then return tonumber(known) end
+  redis.call('HSET', key('run:' .. run .. ':spent'), stage, turn_of(run, stage))
+  return turn_of(run, stage)
 end
 local function set_spent(run, stage, ms)
   redis.call('HSET', key('run:' .. run .. ':spent'), stage, ms)
@@ -113,8 +119,8 @@ local function spend(run, stage, ms)
     set_owed(stage, owed(stage) + (is_bulk(run) and -ms or ms / bulk_share))
   end
 end
--- Counts files of a run that come to a stage (1) or leave it (-1).
-local function move(run, stage, by)
+-- Counts files of a run that come to a stage, or leave it.
+local function count_at(run, stage, by)
   local at = key('run:' .. run .. ':at')
   if redis.call('HINCRBY', at, stage, by) > 0 then
     redis.call('ZADD', key('spent:' .. stage), 'NX', spent(run, stage), run)
@@ -123,6 +129,25 @@ local function move(run, stage, by)
     redis.call('ZREM', key('spent:' .. stage), run)
   end
 end
+-- What the files of one run do in a script, by stage: ms that they took, and how many more there are.
+local took, more = {}, {}
+-- Adds a file's share of the time since it was claimed to what its run has spent.
+local function charge(entry)
+  if entry[7] and entry[4] ~= '' then
+    local stage, ms = stage_of(entry), math.max(0, now_ms() - entry[1]) * entry[7]
+    took[stage] = (took[stage] or 0) + ms
+  end
+end
+local function come(stage) more[stage] = (more[stage] or 0) + 1 end
+local function leave(stage) more[stage] = (more[stage] or 0) - 1 end
+-- Stores what the files of the run did.
+local function settle(run)
+  for stage, ms in pairs(took) do spend(run, stage, ms) end
+  for stage, by in pairs(more) do
+    if by ~= 0 then count_at(run, stage, by) end
+  end
+  took, more = {}, {}
+end
 -- Forgets all files of a run.
 local function clear(run)
   for _, stage in ipairs(redis.call('HKEYS', key('run:' .. run .. ':at'))) do
@@ -130,12 +155,6 @@ local function clear(run)
   end
   for _, part in ipairs({':todo', ':inflight', ':at', ':spent'}) do
     redis.call('DEL', key('run:' .. run .. part))
-  end
-end
--- Adds a file's share of the time since it was claimed to what its run has spent.
-local function charge(run, entry)
-  if entry[7] and entry[4] ~= '' then
-    spend(run, stage_of(entry), math.max(0, now_ms() - entry[1]) * entry[7])
   end
 end
 -- Returns the least that a run of the same kind has spent that has files at the stage.
@@ -211,12 +230,13 @@ local function feed(run, window)
     local item = cjson.decode(json)
     local entry = {now_ms(), '', 0, '', item[2], item[3]}
     redis.call('HSET', inflight, item[1], cjson.encode(entry))
-    move(run, stage_of(entry), 1)
+    come(stage_of(entry))
     items[#items + 1] = item[1]
     items[#items + 1] = item[2]
     items[#items + 1] = tostring(item[3])
     items[#items + 1] = ''
   end
+  settle(run)
   return items
 end
 -- Returns a ref's record as JSON, marked so that its next run compares every file.
@@ -418,9 +438,9 @@ for i = from, #ARGV do
       and now_ms() - entry[1] < lease
     attempt = 0
     if not held then
-      charge(run, entry)
-      move(run, stage, 1)
-      move(run, stage_of(entry), -1)
+      charge(entry)
+      leave(stage_of(entry))
+      come(stage)
       attempt = entry[2] == stage and entry[3] + 1 or 1
       redis.call('HSET', inflight, ARGV[i],
         cjson.encode({now_ms(), stage, attempt, worker, entry[5], entry[6], share}))
@@ -428,6 +448,7 @@ for i = from, #ARGV do
   end
   attempts[#attempts + 1] = attempt
 end
+settle(run)
 return attempts
 
 --- owes
@@ -442,13 +463,14 @@ for i = 3, #ARGV do
   local json = redis.call('HGET', inflight, ARGV[i])
   if json then
     local entry = cjson.decode(json)
-    charge(ARGV[1], entry)
-    move(ARGV[1], ARGV[2], 1)
-    move(ARGV[1], stage_of(entry), -1)
+    charge(entry)
+    leave(stage_of(entry))
+    come(ARGV[2])
     redis.call('HSET', inflight, ARGV[i],
       cjson.encode({now_ms(), ARGV[2], 0, '', entry[5], entry[6]}))
   end
 end
+settle(ARGV[1])
 return 1
 
 --- put_off
@@ -475,8 +497,8 @@ for i = 3, #ARGV, 2 do
   local left = redis.call('HGET', inflight, path)
   if left then
     local entry = cjson.decode(left)
-    charge(run, entry)
-    move(run, stage_of(entry), -1)
+    charge(entry)
+    leave(stage_of(entry))
     redis.call('HDEL', inflight, path)
     local record = cjson.decode(json)
     if record[2] == 'pending' then
@@ -496,6 +518,7 @@ end
 if not changed then return {{}, 0, ''} end
 redis.call('HSET', key('run:' .. run), 'waits_for', '')
 redis.call('INCR', key('generation'))
+settle(run)
 return advance(run, window)
 
 --- reap
@@ -516,7 +539,7 @@ for i = 2, #active, 2 do
   for j = 1, #all, 2 do
     local entry = cjson.decode(all[j + 1])
     if is_lost(entry, now_ms() - entry[1]) then
-      charge(run, entry)
+      charge(entry)
       entry[1], entry[4] = now_ms(), ''
       redis.call('HSET', inflight, all[j], cjson.encode(entry))
       for _, value in ipairs({run, all[j], entry[5], tostring(entry[6]), entry[2]}) do
@@ -524,6 +547,7 @@ for i = 2, #active, 2 do
       end
     end
   end
+  settle(run)
 end
 return found
 
