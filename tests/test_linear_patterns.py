@@ -406,6 +406,7 @@ def found() -> list[Used]:
     return patterns()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", PACKAGES)
 def test_the_time_of_a_pattern_grows_with_the_length_of_its_input(
     found: list[Used], package: str

@@ -103,6 +103,7 @@ def answered(channel, path, method, request):
     return grpc.StatusCode.OK, ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 @settings(max_examples=240, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
