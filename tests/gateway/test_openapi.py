@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from copy import deepcopy
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,8 +24,14 @@ TEXTS = {"description", "summary", "title", "default", "info", "tags"}
 REQUESTS = ("Body", "Filters", "Options")
 
 
+@cache
+def written():
+    return json.dumps(application().openapi())
+
+
 def present():
-    return json.loads(json.dumps(application().openapi()))
+    """Return a copy of the document."""
+    return json.loads(written())
 
 
 def broken(before, now, at=""):
@@ -150,7 +156,7 @@ def _responses(document):
 @pytest.mark.parametrize(("change", "place"), CHANGES.values(), ids=CHANGES.keys())
 def test_a_breaking_change_is_found(change, place):
     before = present()
-    now = deepcopy(before)
+    now = present()
     change(now)
 
     assert any(place in found for found in broken(before, now))
@@ -158,7 +164,7 @@ def test_a_breaking_change_is_found(change, place):
 
 def test_an_addition_breaks_nothing():
     before = present()
-    now = deepcopy(before)
+    now = present()
     _properties(now, "Hit")["new"] = {"type": "string"}
     _properties(now, "Filters")["new"] = {"type": "string"}
     _schema(now, "RunState")["enum"].append("paused")
