@@ -282,12 +282,28 @@ class SourceSync:
         last: dict[str, Run] = {}
         for run in self._ledger.recent(EVERYTHING, limit=RUNS_LOOKED_AT):
             last.setdefault(run.repository, run)
+        own = [RepositoryName(known.name) for known in self._states.known(name)]
         failed = {name for name, run in last.items() if run.state is RunState.FAILED}
+        failed |= self._unfinished([one for one in own if one not in last])
         on_trial = {name for name, run in last.items() if _is_on_trial(run)}
         urls = {name: url for name, url in self._ledger.urls().items() if name not in on_trial}
-        followed = {*of_others, *(known.name for known in self._states.known(name))}
+        followed = {*of_others, *own}
         read = self._read([one for one in urls if one not in followed])
         return Here(urls, of_others, read=read, failed=failed)
+
+    def _unfinished(self, names: Sequence[RepositoryName]) -> set[str]:
+        """Return the names that are not indexed as they were to be, and of which no run goes on.
+
+        The runs of these are older than those that are looked at: thousands of repositories may
+        come at once.
+        """
+        of_each = zip(names, self._ledger.refs_of(names) if names else (), strict=True)
+        found = (
+            name
+            for name, refs in of_each
+            if not any(one.indexed for one in refs) or not all(one.is_clean for one in refs)
+        )
+        return {name for name in found if self._ledger.active(name) is None}
 
     def _read(self, names: Sequence[RepositoryName]) -> Collection[str]:
         """Return the names that are indexed."""

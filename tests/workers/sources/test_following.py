@@ -490,6 +490,20 @@ def test_a_run_that_failed_is_repeated(world):
     assert world.told() == {(Action.UPDATE, "acme/open")}
 
 
+def test_a_first_run_that_failed_is_repeated_also_if_many_began_after_it(world, monkeypatch):
+    monkeypatch.setattr("workers.sources.following.RUNS_LOOKED_AT", 1)
+    world.run()
+    failing, *others = world.outbox.runs
+    world.outbox.runs = others
+    world.done()
+    world.run()
+    assert world.told() == set()  # it still goes on
+
+    world.ledger.end(failing.id, RunState.FAILED, "the disk is full")
+    world.run()
+    assert world.told() == {(Action.UPDATE, failing.repository)}
+
+
 def test_only_one_worker_at_a_time_works_on_a_connection(world):
     world.sync.due()
     assert world.states.hold("work", "another", for_s=60)
