@@ -2,18 +2,28 @@
 
 Reading tells which files a run leaves out, as the parse stage does. The sample is taken in the
 order of the ids of contents, which has nothing to do with size or place, until its time is over; a
-repository of up to some thousand files is parsed as a whole.
+repository of up to some thousand files is parsed as a whole. How long the sample waits for a
+processor tells how busy the machine is, and a few of its texts, how fast a model server embeds.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from codelode import languages
-from codelode.estimates import Estimate, LanguageEstimate, SkippedFiles
+from codelode.backends import registry
+from codelode.errors import CodelodeError
+from codelode.estimates import (
+    CORE_RATE,
+    WAIT_S,
+    Estimate,
+    LanguageEstimate,
+    SkippedFiles,
+)
 from codelode.ledger import FileManifest, WorkItem
 from codelode.model import RefName, RepositoryName, Revision, Run, embedding_text, locate
 from codelode.settings import Settings
@@ -35,6 +45,12 @@ MAX_TEXT_CHARS = 8_000
 #: add a path, a header, and an overlap.
 _BYTES_PER_CHUNK = 900
 _TOKENS_PER_CHUNK = 300
+
+#: Processes of a cluster that work at once on a run; more cores than these do not help it.
+_BUSY_PROCESSES = 4
+
+#: Texts of the sample that a model server embeds, to see how fast it is.
+_EMBEDDED = 16
 
 #: Most reasons that are listed; the rest is one row.
 _REASONS_LISTED = 20
@@ -71,6 +87,15 @@ class Sample:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """Holds what parsing a sample gave: sums by language, and how fast the machine is now."""
+
+    sums: Mapping[str, Sample]
+    slowdown: float = 1.0  # seconds for each second of processor time
+    tokens_per_s: float = 0.0  # that a model server embeds; 0: there is none, or it does not answer
+
+
 def survey(run: Run, manifest: FileManifest, ref: RefName, services: Services) -> Survey:
     """Read the files of the manifest, and sort them by language or by the reason to skip them."""
     reasons = Counter(_kind(record.reason) for record in manifest.skipped)
@@ -90,41 +115,77 @@ def survey(run: Run, manifest: FileManifest, ref: RefName, services: Services) -
     return Survey(ref, manifest.revision, by_language, _listed(reasons), removals)
 
 
-def sample(run: Run, found: Survey, services: Services) -> dict[str, Sample]:
-    """Parse files of the survey until the time is over; return the sums by language."""
+def sample(run: Run, found: Survey, services: Services) -> Sampled:
+    """Parse files of the survey until the time is over."""
     at_commit = replace(run, revision=found.revision)
     language_of = {item.path: name for name, items in found.files.items() for item in items}
     sums: dict[str, Sample] = defaultdict(Sample)
-    ends_at = time.thread_time() + SAMPLE_S
+    texts: list[str] = []
+    began, used = time.monotonic(), time.thread_time()
     for item in sorted(found.items, key=lambda item: item.blob):
-        sums[language_of[item.path]].add(_parsed(at_commit, item, services))
-        if time.thread_time() > ends_at:
+        sums[language_of[item.path]].add(_parsed(at_commit, item, services, texts))
+        if time.thread_time() - used > SAMPLE_S:
             break
-    return dict(sums)
+    passed_s, used_s = time.monotonic() - began, time.thread_time() - used
+    slowdown = max(1.0, passed_s / used_s) if used_s else 1.0
+    return Sampled(dict(sums), slowdown, _tokens_per_s(texts, services))
 
 
-def estimate(found: Survey, sums: Mapping[str, Sample], settings: Settings) -> Estimate:
-    """Extrapolate the sample to all files of the survey."""
-    overall = Sample()
+def estimate(
+    found: Survey, sampled: Sampled, settings: Settings, *, pull_s: float = 0.0
+) -> Estimate:
+    """Extrapolate the sample to all files of the survey. `pull_s`: how long a run waits for git."""
+    overall, sums = Sample(), sampled.sums
     for one in sums.values():
         overall.add(one)
     rows = [_row(name, items, sums.get(name, overall)) for name, items in found.files.items()]
     summaries, summary_tokens = _summaries(found, overall, settings)
-    return Estimate(
+    made = Estimate(
         languages=tuple(sorted(rows, key=lambda row: (-row.size_bytes, row.language))),
         skipped=found.skipped,
         removals=found.removals,
         summaries=summaries,
         summary_tokens=summary_tokens,
         sampled=overall.files,
+        pull_s=pull_s,
     )
+    return replace(made, seconds=_seconds(made, sampled, cores=_cores()))
 
 
-def _parsed(run: Run, item: WorkItem, services: Services) -> Sample:
+def _seconds(made: Estimate, sampled: Sampled, *, cores: int) -> float:
+    """Return how long a run takes if its processes share the cores with what else is busy now.
+
+    The sample is one process, which waits for a core as long as all others take turns.
+    """
+    others = cores * (sampled.slowdown - 1)
+    share = min(cores, _BUSY_PROCESSES, cores * _BUSY_PROCESSES / (others + _BUSY_PROCESSES))
+    working_s = made.work_s / (share * CORE_RATE)
+    embedding_s = made.tokens / sampled.tokens_per_s if sampled.tokens_per_s else 0.0
+    return made.pull_s + WAIT_S + max(working_s, embedding_s)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _tokens_per_s(texts: Sequence[str], services: Services) -> float:
+    """Return how fast a model server embeds; 0 for the built-in embedder, whose time is known."""
+    if not texts or not registry.PROVIDERS[services.settings.embedder].is_remote:
+        return 0.0
+    began = time.monotonic()
+    try:
+        services.index.embedder.embed_documents(texts)
+    except CodelodeError:  # the run would wait for it; nobody knows how long
+        return 0.0
+    return _tokens(texts) / (time.monotonic() - began)
+
+
+def _parsed(run: Run, item: WorkItem, services: Services, seen: list[str]) -> Sample:
     data = services.blobs.read(run.repository, item.blob)
     parsed = parse(data, path=item.path, own=services.queries(run))
     chunks = locate(parsed, repository=RepositoryName(""), path=item.path, refs=())
     texts = [embedding_text(chunk)[:MAX_TEXT_CHARS] for chunk in chunks]
+    seen += texts[: _EMBEDDED - len(seen)]
     asked = prompts(item.path, parsed) if has_language_model(services.settings) else []
     return Sample(
         files=1,

@@ -6,6 +6,7 @@ for git; what git has fetched is read in a process that can be killed (`workers.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,7 +23,7 @@ from codelode.settings import Settings
 from codelode.stages import has_language_model
 from workers import confined, estimating, layouts
 from workers.enrich import by_priority
-from workers.estimating import Sample, Survey
+from workers.estimating import Sampled, Survey
 from workers.parse import PARSER_VERSION, imports, own_queries
 from workers.pull import (
     RULES_VERSION,
@@ -49,7 +50,10 @@ def plan(run: Run, services: Services, *, is_wanted: Callable[[], bool]) -> Adva
     A run that only plans ends here. Raises what `update`, `prepare`, and `confined.call` raise. May
     be repeated until the run is planned. Ends soon after `is_wanted` returns false.
     """
+    began = time.monotonic()
     checked_out = update(run, ledger=services.ledger, mirrors=services.mirrors, is_wanted=is_wanted)
+    # The mirror of a repository that was registered for this alone is deleted with it.
+    pull_s = time.monotonic() - began if run.kind is RunKind.TRIAL else 0.0
     settings, fingerprint = services.settings, _fingerprint(services)
     alone = partial(_alone, settings, is_wanted=is_wanted)
     with _plans.taken(is_wanted):
@@ -60,8 +64,8 @@ def plan(run: Run, services: Services, *, is_wanted: Callable[[], bool]) -> Adva
             sample = alone(_sample, run, survey)
         except (Rejected, Unavailable) as exc:  # a parser stalls or crashes
             log.warning("sample_failed", run=run.id, reason=str(exc))
-            sample = {}
-    estimate = estimating.estimate(survey, sample, settings)
+            sample = Sampled({})
+    estimate = estimating.estimate(survey, sample, settings, pull_s=pull_s)
     following = services.ledger.end_planned(
         run.id, estimate, revision=survey.revision, ref=survey.ref
     )
@@ -105,7 +109,7 @@ def _survey(services: Services, run: Run, fingerprint: str, checked_out: RefName
     return estimating.survey(run, manifest, prepared.ref, services)
 
 
-def _sample(services: Services, run: Run, survey: Survey) -> dict[str, Sample]:
+def _sample(services: Services, run: Run, survey: Survey) -> Sampled:
     return estimating.sample(run, survey, services)
 
 

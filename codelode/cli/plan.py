@@ -15,17 +15,24 @@ from codelode.cli.options import json_option, server_option
 from codelode.client.locator import locator
 from codelode.counts import counted
 from codelode.errors import CodelodeError
-from codelode.estimates import Estimate
+from codelode.estimates import CORE_RATE, WAIT_S, Estimate, work_s
 from codelode.model import Run, RunState
 
 if TYPE_CHECKING:
     from codelode.client import Client
 
-#: Files a second of a run without a language model, where the cluster has done no run yet:
-#: docs/measurements.md, on two cores.
-FILES_PER_S = 190.0
-#: Runs with fewer files say little about the rate.
+#: Runs with fewer files say little about the speed of a cluster.
 _MIN_FILES = 100
+
+#: Chunks of a file of a repository that is not indexed yet.
+_CHUNKS = 4.0
+
+#: By how much a run may be faster or slower: with the speed of earlier runs, and with that of the
+#: sample alone, which does not know the machine's disks, store, and other processes.
+_SPREAD, _SPREAD_OF_SAMPLE = 1.2, 1.5
+
+#: Speed where a gateway of an earlier version says nothing of it: that of two idle cores.
+_USUAL_RATE = 2 * CORE_RATE
 
 _MILLION = 1_000_000
 
@@ -39,16 +46,43 @@ class _Target:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rates:
-    """The files that a cluster indexes in a second, and the price of a million tokens."""
+class _Time:
+    """Holds how long runs take one after the other: a guess and its bounds, in seconds."""
 
-    files_per_s: float
-    is_measured: bool
+    about: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """Holds how fast a cluster is, what it has to do already, and prices of a million tokens."""
+
+    work_per_s: float  # of its recent runs (see `codelode.estimates`); 0: there are none
+    waiting: Sequence[float]  # work that other runs have left
     embedding_price: float
     summary_price: float
 
-    def seconds(self, estimate: Estimate) -> float:
-        return (estimate.files + estimate.removals) / self.files_per_s
+    @property
+    def is_measured(self) -> bool:
+        return self.work_per_s > 0
+
+    def time(self, estimates: Sequence[Estimate]) -> _Time:
+        """Return how long the runs take; others that go on take turns with them, by time."""
+        own = [self._own(one) for one in estimates]
+        about, least, most = (
+            sum(getattr(one, name) for one in own) for name in ("about", "least", "most")
+        )
+        rate = self.work_per_s or _USUAL_RATE
+        turns = sum(min(about, one / rate) for one in self.waiting)
+        return _Time(about + turns, least, most + sum(self.waiting) / rate)
+
+    def _own(self, estimate: Estimate) -> _Time:
+        usual = WAIT_S + estimate.pull_s + estimate.work_s / (self.work_per_s or _USUAL_RATE)
+        sampled = estimate.seconds or usual
+        if not self.is_measured:
+            return _Time(sampled, sampled / _SPREAD_OF_SAMPLE, sampled * _SPREAD_OF_SAMPLE)
+        return _Time(usual, min(usual, sampled) / _SPREAD, max(usual, sampled) * _SPREAD)
 
     def cost(self, estimate: Estimate) -> float:
         embedding = estimate.tokens * self.embedding_price
@@ -111,8 +145,8 @@ def plan(
 
     Files and reasons are exact. Chunks and tokens are extrapolated from the sample by language and
     bytes; a token is counted as 4 characters. Equal content that is cached, as of a fork, takes
-    less time and no tokens. The time follows from the rate of recent runs on this cluster. Exit
-    status: 0 done, 2 error.
+    less time and no tokens. The time follows from files, chunks, the speed of recent runs on this
+    cluster, or else that of the sample, and the runs that go on. Exit status: 0 done, 2 error.
 
     \b
     Examples:
@@ -157,11 +191,31 @@ def _found(client: Client, targets: Sequence[str]) -> list[_Target]:
 
 
 def _rates(client: Client, *, embedding_price: float, summary_price: float) -> _Rates:
-    """Return the rate of the recent runs that the caller sees, or else a measured one."""
-    runs = [run for run in client.status().runs if _tells(run)]
-    took_s = sum(run.finished_at - run.started_at for run in runs)
-    rate = sum(run.done for run in runs) / took_s if took_s > 0 else FILES_PER_S
-    return _Rates(rate, bool(runs), embedding_price, summary_price)
+    """Return the speed of the recent runs that the caller sees, and what others have left."""
+    runs = client.status().runs
+    chunks = {
+        known.repository.name: known.refs[0].chunks / known.refs[0].files  # of the default ref
+        for known in client.repositories()
+        if known.refs and known.refs[0].files
+    }
+
+    def work(run: Run, files: int) -> float:
+        return work_s(files, files * chunks.get(run.repository, _CHUNKS))
+
+    told = [run for run in runs if _tells(run)]
+    done, took_s = sum(work(run, run.done) for run in told), _busy_s(told)
+    left = [work(run, run.total - run.done - run.failed) for run in runs if not run.state.is_over]
+    return _Rates(done / took_s if took_s else 0.0, left, embedding_price, summary_price)
+
+
+def _busy_s(runs: Sequence[Run]) -> float:
+    """Return for how long some of the runs were at work; those at the same time share it."""
+    busy_s, until = 0.0, 0.0
+    for run in sorted(runs, key=lambda run: run.started_at):
+        began = max(run.started_at + WAIT_S, until)
+        busy_s += max(0.0, run.finished_at - began)
+        until = max(until, run.finished_at)
+    return busy_s
 
 
 def _tells(run: Run) -> bool:
@@ -180,6 +234,7 @@ def _show(runs: Sequence[Run], rates: _Rates, *, as_json: bool) -> None:
 
 
 def _fields(run: Run, estimate: Estimate, rates: _Rates) -> dict[str, object]:
+    time = rates.time([estimate])
     return {
         "repository": run.repository,
         "ref": run.ref,
@@ -187,10 +242,13 @@ def _fields(run: Run, estimate: Estimate, rates: _Rates) -> dict[str, object]:
         "files": estimate.files,
         "chunks": estimate.chunks,
         "tokens": estimate.tokens,
-        "seconds": round(rates.seconds(estimate), 1),
+        **asdict(estimate),
+        "work_s": round(estimate.work_s, 1),
+        "seconds": round(time.about, 1),
+        "seconds_least": round(time.least, 1),
+        "seconds_most": round(time.most, 1),
         "seconds_are_measured": rates.is_measured,
         "cost": round(rates.cost(estimate), 4),
-        **asdict(estimate),
     }
 
 
@@ -215,18 +273,18 @@ def _lines(run: Run, estimate: Estimate, rates: _Rates) -> Iterator[str]:
 
 
 def _totals(estimates: Iterable[Estimate], rates: _Rates) -> str:
-    """Return `987 files, about 3,900 chunks, 1,160,000 tokens, 6 s`, and what else is not zero."""
+    """Return `987 files, about 3,900 chunks, …, about 6 s (5 to 8 s)`, and what is not zero."""
     found = list(estimates)
     files, removals = (sum(getattr(one, name) for one in found) for name in ("files", "removals"))
     summaries = sum(one.summaries for one in found)
-    cost, seconds = (sum(of(one) for one in found) for of in (rates.cost, rates.seconds))
+    cost, time = sum(map(rates.cost, found)), rates.time(found)
     parts = [
         counted(files, "file"),
         *([f"{counted(removals, 'file')} to remove"] if removals else ()),
         f"about {counted(sum(one.chunks for one in found), 'chunk')}",
         counted(sum(one.tokens for one in found), "token"),
         *([counted(summaries, "summary")] if summaries else ()),
-        f"{_duration(seconds)} at {rates.files_per_s:,.0f} files/s",
+        f"about {_duration(time.about)} ({_duration(time.least)} to {_duration(time.most)})",
         *([f"cost {cost:,.2f}"] if cost else ()),
     ]
     return ", ".join(parts)

@@ -160,6 +160,8 @@ def _estimate(message: index_pb2.Estimate) -> Estimate:
         summaries=message.summaries,
         summary_tokens=message.summary_tokens,
         sampled=message.sampled,
+        seconds=message.seconds,
+        pull_s=message.pull_s,
     )
 
 

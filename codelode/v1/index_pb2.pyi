@@ -215,6 +215,8 @@ class Estimate(_message.Message):
     SUMMARIES_FIELD_NUMBER: _builtins.int
     SUMMARY_TOKENS_FIELD_NUMBER: _builtins.int
     SAMPLED_FIELD_NUMBER: _builtins.int
+    SECONDS_FIELD_NUMBER: _builtins.int
+    PULL_S_FIELD_NUMBER: _builtins.int
     removals: _builtins.int
     """Files that leave the index."""
     summaries: _builtins.int
@@ -224,6 +226,10 @@ class Estimate(_message.Message):
     summary_tokens: _builtins.int
     sampled: _builtins.int
     """Files that were parsed for the estimate."""
+    seconds: _builtins.float
+    """Seconds that a run takes by the speed of the sample, if no other run goes on."""
+    pull_s: _builtins.float
+    """Of these for git, before anything is indexed."""
     @_builtins.property
     def languages(self) -> _containers.RepeatedCompositeFieldContainer[Global___LanguageEstimate]:
         """Most bytes first."""
@@ -239,10 +245,12 @@ class Estimate(_message.Message):
         summaries: _builtins.int = ...,
         summary_tokens: _builtins.int = ...,
         sampled: _builtins.int = ...,
+        seconds: _builtins.float = ...,
+        pull_s: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["languages", b"languages", "removals", b"removals", "sampled", b"sampled", "skipped", b"skipped", "summaries", b"summaries", "summary_tokens", b"summary_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["languages", b"languages", "pull_s", b"pull_s", "removals", b"removals", "sampled", b"sampled", "seconds", b"seconds", "skipped", b"skipped", "summaries", b"summaries", "summary_tokens", b"summary_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

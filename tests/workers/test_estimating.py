@@ -24,6 +24,7 @@ from codelode.model import (
 )
 from codelode.settings import load as load_settings
 from workers import estimating
+from workers.estimating import Sampled
 from workers.parse import parse
 from workers.services import Services
 
@@ -131,7 +132,7 @@ def test_a_sample_ends_with_its_time_and_other_languages_are_like_it(
 
 
 def test_without_a_sample_the_estimate_is_that_of_average_code(surveyed, services):
-    made = estimating.estimate(surveyed({"a.py": "a = 1\n" * 300}), {}, services.settings)
+    made = estimating.estimate(surveyed({"a.py": "a = 1\n" * 300}), Sampled({}), services.settings)
     assert made.languages == (LanguageEstimate("python", 1, 1_800, 2, 600),)
     assert made.sampled == 0
 
@@ -147,6 +148,22 @@ def test_summaries_are_counted_with_a_language_model_up_to_the_limit(surveyed, s
     assert made.summary_tokens > 50 * 90
     free = services.settings.model_copy(update={"summaries_per_run": 1_000_000})
     assert made.summaries < estimating.estimate(found, sums, free).summaries <= 2 * made.chunks
+
+
+def test_a_run_takes_longer_on_a_busy_machine_and_with_a_slow_model(surveyed, services):
+    found = surveyed(library())
+    sampled = estimating.sample(RUN, found, services)
+
+    def seconds(**fields):
+        given = replace(sampled, slowdown=1.0, **fields)
+        return estimating.estimate(found, given, services.settings, pull_s=3.0).seconds
+
+    assert sampled.slowdown >= 1.0
+    assert sampled.tokens_per_s == 0.0  # the embedder is no server
+    quiet = seconds()
+    busy = replace(sampled, slowdown=10.0)
+    assert estimating.estimate(found, busy, services.settings, pull_s=3.0).seconds > quiet > 3.0
+    assert seconds(tokens_per_s=10.0) > 1_000
 
 
 def test_only_the_most_frequent_reasons_are_listed(services):
