@@ -1,0 +1,202 @@
+"""Follow an organisation of many repositories for a day, while workers are killed at random.
+
+    python tests/bench/organisation.py [--repositories N] [--days N] [--json FILE]
+
+The host is the GitHub of the tests, in a process of its own; the repositories are small, and share
+their objects. A cluster discovers and indexes them. In a day a tenth is pushed to, a hundredth
+renamed, as many deleted and created; all of it is asked for at once, and a worker is killed every
+few seconds until the index is that of the host. At the end it is compared with that of a cluster
+which has never seen anything else: the commits of all repositories, and all that is stored of some.
+The processor time of a worker that is killed is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from embedded import Cluster, machine, processes, running
+
+from codelode.client import Client
+from codelode.cluster import running_cluster
+from codelode.errors import CodelodeError
+from codelode.repository_sources import Mode
+from codelode.settings import Settings, load
+from tests.end_to_end.stored import differences, read
+from tests.hosts import TOKEN
+from tests.organisations import Organisation, indexed, sources
+
+REPOSITORIES, DAYS = 5_000, 1
+#: Parts of the repositories that are pushed to, and renamed, deleted, and created, in a day.
+PUSHED, OTHERS = 0.1, 0.01
+#: Repositories of which all that is stored is compared.
+COMPARED = 100
+KILLED = ("pull", "parse", "embed", "store")
+KILL_EVERY_S, POLL_S, ASK_EVERY_S = 20.0, 2.0, 30.0
+LIMIT_S = 3_600.0
+
+Figures = dict[str, object]
+Commits = dict[str, str]
+
+
+def serve(folder: Path, repositories: int, pipe: Connection) -> None:
+    """Serve the host; a day passes there whenever the other end says so."""
+    dice = random.Random(22)
+    organisation = Organisation(folder, dice, repositories)
+    text = sources(organisation, folder / "token")
+    (folder / "token").write_text(TOKEN)
+    pipe.send((text, organisation.commits()))
+    while pipe.recv():
+        few = max(1, int(OTHERS * repositories))
+        pushed = int(PUSHED * repositories)
+        organisation.change(pushed=pushed, renamed=few, deleted=few, created=few)
+        pipe.send(organisation.commits())
+    organisation.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """The stores of a running cluster, as the tests read them."""
+
+    data: Path
+
+    def settings(self) -> Settings:
+        found = running_cluster(self.data)
+        assert found is not None
+        return load(data=self.data, redis_url=found.redis)
+
+
+def awaited(
+    cluster: Cluster, wanted: Commits, *, limit_s: float, meanwhile: Callable[[], None]
+) -> Figures:
+    """Wait until the index is that of the host, and return what it took."""
+    began, before, asked_at = time.monotonic(), processor_s(cluster), -ASK_EVERY_S
+    missing = len(wanted)
+    with Client(cluster.address) as client:
+        while missing:
+            passed_s = time.monotonic() - began
+            if passed_s > limit_s:
+                raise SystemExit(f"{missing} repositories are not as at the host: {_wrong(client)}")
+            with suppress(CodelodeError):  # a killed worker may take an answer with it
+                if passed_s - asked_at > ASK_EVERY_S:  # what has left leaves with a second listing
+                    client.sync_sources("work", mode=Mode.CONFIRM)
+                    asked_at = passed_s
+                missing = len(indexed(client).items() ^ wanted.items())
+            print(f"  {passed_s:6.0f} s, {missing} differ", flush=True)
+            meanwhile()
+            time.sleep(POLL_S)
+    return {
+        "seconds": round(time.monotonic() - began, 1),
+        "processor_s": {
+            name: round(used_s, 1)
+            for name, used_s in (processor_s(cluster) - before).items()
+            if used_s >= 1
+        },
+    }
+
+
+def _wrong(client: Client) -> str:
+    runs = Counter(str(run.state) for run in client.status().runs)
+    (source,) = client.sources().sources
+    return f"runs {dict(runs)}, error {source.error!r}, waiting {source.waiting!r}"
+
+
+def processor_s(cluster: Cluster) -> Counter[str]:
+    """Return the processor time of the processes of the cluster, by name."""
+    found: Counter[str] = Counter()
+    for one in processes(cluster.pid):
+        found[one.name] += one.cpu_s
+    return found
+
+
+def memory_mb(cluster: Cluster) -> dict[str, int]:
+    """Return the memory of the processes of the cluster, by name."""
+    found: Counter[str] = Counter()
+    for one in processes(cluster.pid):
+        found[one.name] += one.pss >> 20
+    return dict(found)
+
+
+class Killer:
+    """Kills a worker every few seconds, by dice."""
+
+    def __init__(self, data: Path) -> None:
+        self._run, self._dice = data / "run", random.Random(5)
+        self._last, self.killed = time.monotonic(), 0
+
+    def __call__(self) -> None:
+        if time.monotonic() - self._last < KILL_EVERY_S:
+            return
+        self._last = time.monotonic()
+        file = self._run / f"{self._dice.choice(KILLED)}.pid"
+        with suppress(FileNotFoundError, ProcessLookupError, IndexError):
+            os.kill(int(file.read_text().split()[0]), signal.SIGKILL)
+            self.killed += 1
+
+
+def measured(repositories: int, days: int, limit_s: float, scratch: Path) -> Figures:
+    """Return what the first index, the days, and the fresh index took, and how they differ."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    (scratch / "git").mkdir()
+    given = (scratch / "git", repositories, there)
+    context.Process(target=serve, args=given, daemon=True).start()
+    text, wanted = here.recv()
+    (scratch / "sources.yaml").write_text(text)
+    followed = {"sources": str(scratch / "sources.yaml")}
+    found: Figures = {"repositories": repositories}
+    (scratch / "old").mkdir()
+    (scratch / "new").mkdir()
+    with running(scratch / "old" / "data", **followed) as cluster:
+        print("first index", flush=True)
+        found["first"] = awaited(cluster, wanted, limit_s=limit_s, meanwhile=lambda: None)
+        killer = Killer(cluster.data)
+        for day in range(1, days + 1):
+            print(f"day {day}", flush=True)
+            here.send(True)
+            wanted = here.recv()
+            found[f"day_{day}"] = awaited(cluster, wanted, limit_s=limit_s, meanwhile=killer)
+        found["killed"], found["memory_mb"] = killer.killed, memory_mb(cluster)
+        with running(scratch / "new" / "data", **followed) as fresh:
+            print("fresh index", flush=True)
+            found["fresh"] = awaited(fresh, wanted, limit_s=limit_s, meanwhile=lambda: None)
+            found |= _differences(Stores(cluster.data), Stores(fresh.data), wanted)
+    here.send(False)
+    return found
+
+
+def _differences(one: Stores, other: Stores, wanted: Commits) -> Figures:
+    names = random.Random(1).sample(sorted(wanted), min(COMPARED, len(wanted)))
+    apart = {name: sorted(differences(read(one, name), read(other, name))) for name in names}
+    return {"compared": len(names), "differ": {name: of for name, of in apart.items() if of}}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repositories", type=int, default=REPOSITORIES)
+    parser.add_argument("--days", type=int, default=DAYS)
+    parser.add_argument("--seconds", type=float, default=LIMIT_S, help="longest wait for an index")
+    parser.add_argument("--json", type=Path, help="file to write the figures to")
+    given = parser.parse_args()
+    results: Figures = machine()
+    with tempfile.TemporaryDirectory(prefix="organisation-") as scratch:
+        results |= measured(given.repositories, given.days, given.seconds, Path(scratch))
+    print(json.dumps(results, indent=1))
+    if given.json:
+        given.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
