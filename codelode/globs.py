@@ -21,6 +21,8 @@ from codelode.model import Chunk, Filters
 MAX_PARTIAL_NAMES = 5
 
 _PART = re.compile(r"\*\*/|\*\*|\*|[^*]+")
+#: What stands between the literal parts of a glob: `**/` may match nothing, its `/` included.
+_LITERALS = re.compile(r"\*\*/|[*?]")
 _DEEP = {"**": ".*?", "**/": "(?:.*?/)??"}
 _IN_PATH, _IN_NAME = "[^/]", "[^\\n]"
 
@@ -45,17 +47,30 @@ def matches_a_name(glob: str) -> Callable[[str], bool]:
     return _finds(_names_expression(glob), _longest_literal(glob))
 
 
-def name_needle(glob: str) -> str | None:
-    """Return what exactly the names that the glob matches contain, each between line breaks.
+def name_needles(glob: str) -> list[str]:
+    """Return texts that the names which the glob matches contain, each between line breaks.
 
-    `get*` → a line break and `get`. None if there is no such text: a wildcard is inside the glob,
-    or the glob consists of wildcards.
+    `get*` → a line break and `get`. None if a wildcard is inside the glob, or if it consists of
+    wildcards.
     """
     literal = glob.strip("*")
     if not literal or not is_literal(literal) or "\n" in literal:
-        return None
+        return []
     before, after = "" if glob[0] == "*" else "\n", "" if glob[-1] == "*" else "\n"
-    return f"{before}{literal}{after}"
+    return [f"{before}{literal}{after}"]
+
+
+def path_needles(glob: str) -> list[str]:
+    """Return texts that every path which the glob matches contains, given one per line.
+
+    `src/**/a*.py` → a line break and `src/`, `a`, and `.py` and a line break.
+    """
+    first, *others = _LITERALS.split(glob)
+    *inner, last = others or [""]
+    if not others:
+        return [f"\n{first}\n"]
+    ends = (f"\n{first}" if first else "", f"{last}\n" if last else "")
+    return [one for one in (ends[0], *inner, ends[1]) if one]
 
 
 def is_inside(chunk: Chunk, filters: Filters) -> bool:
@@ -95,7 +110,7 @@ def _any_matches(
 
 def _longest_literal(glob: str) -> str:
     """Return the longest text that everything that matches contains: `*ByName` → `ByName`."""
-    return max(re.split(r"\*\*/|[*?]", glob), key=len)
+    return max(_LITERALS.split(glob), key=len)
 
 
 def _finds(expression: str, literal: str) -> Callable[[str], bool]:

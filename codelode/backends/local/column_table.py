@@ -42,13 +42,15 @@ class Dictionaries:
     """The dictionaries of the encoded columns. They only grow, so all snapshots share them."""
 
     repositories: Dictionary = field(default_factory=Dictionary)
-    paths: Dictionary = field(default_factory=partial(Dictionary, globs.matches_path))
+    paths: Dictionary = field(
+        default_factory=partial(Dictionary, globs.matches_path, globs.path_needles)
+    )
     refs: Dictionary = field(default_factory=partial(Dictionary, _holds_ref))
     languages: Dictionary = field(default_factory=Dictionary)
     categories: Dictionary = field(default_factory=Dictionary)
     kinds: Dictionary = field(default_factory=partial(Dictionary, tables.has_kind))
     names: Dictionary = field(
-        default_factory=partial(Dictionary, globs.matches_a_name, globs.name_needle)
+        default_factory=partial(Dictionary, globs.matches_a_name, globs.name_needles)
     )
 
 
