@@ -58,6 +58,15 @@ _QUOTES = "\"'`"
 VERBATIM_WORDS = 3
 MAX_VERBATIM_CHARS = 2_000
 
+#: Begins a subject of a commit: `fix the retry`, `docs: …`, `http: avoid …`, `feat(client)!: …`.
+#: Words that also begin a question for existing code ("add", "set", "use") are not among them.
+_CHANGE = re.compile(
+    r"(?:[\w,./-]++(?:\([^()\n]*+\))?!?: )?"
+    r"(?:fix|fixe[sd]|bugfix|feat|docs?|chore|refactor|perf|style|bump|deprecate|avoid|ensure"
+    r"|prevent|don't|rename|cleanup|clean|improve|simplify|optimi[sz]e|correct)\b",
+    re.IGNORECASE,
+)
+
 #: Most words of a query that the ranker compares with candidates; a pasted snippet has more.
 MAX_WORDS = 64
 
@@ -79,6 +88,7 @@ def analysis(text: str) -> Analysis:
         identifiers=identifiers(text),
         kinds=kinds(text),
         verbatim=verbatim(text),
+        is_change=_CHANGE.match(text.lstrip()) is not None,
     )
 
 

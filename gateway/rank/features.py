@@ -12,7 +12,8 @@ import numpy as np
 
 from codelode.model import Category, Chunk, Kind
 from codelode.names import Names, is_constructor
-from gateway.rank.query_group import QueryGroup, Scores
+from gateway.rank.paths import MAX_DEPTH
+from gateway.rank.query_group import Numbers, QueryGroup, Scores
 from gateway.state import QueryKind
 
 Feature = Callable[[QueryGroup], Scores]
@@ -21,6 +22,17 @@ Feature = Callable[[QueryGroup], Scores]
 EXAMPLE_WORDS = frozenset(
     {"example", "examples", "sample", "demo", "benchmark", "benchmarks", "script", "scripts"}
 )
+
+
+#: Characters of a chunk from which on it counts as long.
+LONG = 2_000
+
+#: Most chunks of a file, and of a repository, whose scores count for it together.
+FILE_CHUNKS = 5
+REPOSITORY_CHUNKS = 3
+
+#: Share of the penalties of tests and documents that is left if the query asks for such files.
+HALF = 0.5
 
 
 # Scores of the index
@@ -45,6 +57,28 @@ def file_similarity(group: QueryGroup) -> Scores:
     return group.of_file(_by_best(above))
 
 
+def file_similarities(group: QueryGroup) -> Scores:
+    """Return the sum of the file's best cosines, relative to the file with the greatest sum."""
+    found = group.similarities
+    above = np.where(np.isnan(found), 0.0, found - _least(found))
+    return _by_best(_best_sums(above, group.files, FILE_CHUNKS))
+
+
+def repository_keyword(group: QueryGroup) -> Scores:
+    """Return the sum of the repository's best BM25 scores, relative to the greatest sum."""
+    numbers: dict[str, int] = {}
+    of = np.array([numbers.setdefault(one.repository, len(numbers)) for one in group.chunks])
+    found = np.array([one.keyword_score or 0.0 for one in group.candidates])
+    return _by_best(_best_sums(found, of, REPOSITORY_CHUNKS))
+
+
+def agreed(group: QueryGroup) -> Scores:
+    """Return 1 for what both the keyword search and the vector search found."""
+    return _flags(
+        one.keyword_score is not None and one.similarity is not None for one in group.candidates
+    )
+
+
 # Words of the query in the file and in names
 
 
@@ -53,6 +87,14 @@ def file_body(group: QueryGroup) -> Scores:
     together = np.zeros((int(group.files.max()) + 1, group.bodies.shape[1]))
     np.maximum.at(together, group.files, group.bodies)
     return group.coverage(together)[group.files]
+
+
+def phrase(group: QueryGroup) -> Scores:
+    """Return the share of the pairs of adjacent words in the query that the chunk has as such.
+
+    `thread pool` is in `thread pools`, `thread_pool`, and `ThreadPool`.
+    """
+    return group.adjacent()
 
 
 def repository_said(group: QueryGroup) -> Scores:
@@ -138,6 +180,11 @@ def starts(group: QueryGroup) -> Scores:
     return _flags(bool(names.defined) for names in group.names)
 
 
+def length(group: QueryGroup) -> Scores:
+    """Return how long the chunk is; 1 from LONG characters on."""
+    return np.minimum([len(chunk.content) for chunk in group.chunks], LONG) / LONG
+
+
 # Kind of file
 
 
@@ -146,15 +193,46 @@ def first(group: QueryGroup) -> Scores:
     return _flags(chunk.start_line == 1 for chunk in group.chunks)
 
 
+def declaration(group: QueryGroup) -> Scores:
+    """Return 1 for a header or a file of types, which declares what another file defines."""
+    return _flags(path.is_declaration for path in group.paths)
+
+
+def older(group: QueryGroup) -> Scores:
+    """Return 1 below `v1/` if a candidate is below `v2/` beside it, unless the query says v1."""
+    places = [
+        (chunk.repository, *path.tree) if path.tree else None
+        for chunk, path in zip(group.chunks, group.paths, strict=True)
+    ]
+    newest: dict[tuple[str, str], int] = {}
+    for repository, folder, version in filter(None, places):
+        newest[repository, folder] = max(version, newest.get((repository, folder), 0))
+    said = group.analysis.words
+    return _flags(
+        place is not None and place[2] < newest[place[:2]] and f"v{place[2]}" not in said
+        for place in places
+    )
+
+
+def depth(group: QueryGroup) -> Scores:
+    """Return how many folders the file is below, relative to MAX_DEPTH."""
+    return np.array([path.depth / MAX_DEPTH for path in group.paths])
+
+
 def test(group: QueryGroup) -> Scores:
-    """Return 1 for a test; ½ if the query speaks of tests, as it may about code for testing."""
-    penalty = 1.0 if Category.TEST in group.analysis.unasked else 0.5
+    """Return 1 for a test; ½ if the query speaks of tests, as it may about code for testing.
+
+    Also ½ if it describes a change, whose tests are wanted after what is changed.
+    """
+    is_unasked = Category.TEST in group.analysis.unasked and not group.analysis.is_change
+    penalty = 1.0 if is_unasked else HALF
     return penalty * _flags(chunk.category is Category.TEST for chunk in group.chunks)
 
 
 def docs(group: QueryGroup) -> Scores:
-    """Return 1 for a document, unless the query asks for documents."""
-    return _unasked(group, Category.DOCS)
+    """Return 1 for a document, unless the query asks for one; ½ if it describes a change."""
+    penalty = HALF if group.analysis.is_change else 1.0
+    return penalty * _unasked(group, Category.DOCS)
 
 
 def example(group: QueryGroup) -> Scores:
@@ -209,6 +287,16 @@ def _writes(name: str, chunk: Chunk, is_held: Callable[[Chunk], bool]) -> float:
 def _by_best(scores: Scores) -> Scores:
     best = float(scores.max())
     return scores / best if best > 0 else np.zeros(len(scores))
+
+
+def _best_sums(scores: Scores, of: Numbers, count: int) -> Scores:
+    """Return for each candidate the sum of the `count` best scores with its number."""
+    order = np.lexsort((-scores, of))
+    grouped = of[order]
+    rank = np.arange(len(order)) - np.searchsorted(grouped, grouped)
+    best = order[rank < count]
+    sums = np.bincount(of[best], weights=scores[best])
+    return np.asarray(sums[of], float)
 
 
 def _flags(values: Iterable[bool]) -> Scores:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,25 +18,52 @@ PACKAGES = "/src/main/"
 _EXAMPLE_FOLDERS = """
 example examples sample samples demo demos sandbox sandboxes playground playgrounds tutorial
 tutorials benchmark benchmarks bench benches script scripts tool tools contrib scratch www website
-site results man fixture fixtures
+site results man fixture fixtures docs_src
 """
 EXAMPLE_FOLDERS = frozenset(_EXAMPLE_FOLDERS.split())
 
 
+#: More folders than this do not count.
+MAX_DEPTH = 10
+
+#: Ends of files that declare what others define: headers of C and C++, types of JavaScript, Python.
+_DECLARING = (".h", ".hh", ".hpp", ".hxx", ".d.ts", ".d.cts", ".d.mts", ".pyi")
+
+#: A folder that is named by a version: `v3/` in `src/v3/types.ts`.
+_VERSION = re.compile(r"(?:^|/)v(?P<version>\d{1,4})/")
+
+
+class Tree(NamedTuple):
+    """One of the versions of a tree that stand side by side: `src/v3/`, `src/v4/`."""
+
+    folder: str  # above the versions
+    version: int
+
+
 class PathWords(NamedTuple):
-    """The words of a path, case-folded, split inside identifiers."""
+    """The words of a path, case-folded, split inside identifiers, and what else it tells."""
 
     folder: tuple[str, ...]  # words of the nearest folder's name
     stem: tuple[str, ...]  # words of the file's name
     is_example: bool
+    is_declaration: bool
+    depth: int  # number of folders that the file is below, at most MAX_DEPTH
+    tree: Tree | None  # the version that it is below; None: no folder is named so
 
 
 @lru_cache(MAX_CACHED)
 def path_words(path: str) -> PathWords:
-    """Split the names of the file and its folder; recognise examples by the folders of the path."""
+    """Split the names of the file and its folder; recognise its kind by the path."""
     outside, _, _ = f"/{path}".casefold().rpartition("/")[0].partition(PACKAGES)
-    is_example = not EXAMPLE_FOLDERS.isdisjoint(outside.split("/"))
-    return PathWords(words_of(folder_of(path)), words_of(stem_of(path)), is_example)
+    found = _VERSION.search(path)
+    return PathWords(
+        folder=words_of(folder_of(path)),
+        stem=words_of(stem_of(path)),
+        is_example=any(name.strip("_") in EXAMPLE_FOLDERS for name in outside.split("/")),
+        is_declaration=path.casefold().endswith(_DECLARING),
+        depth=min(path.count("/"), MAX_DEPTH),
+        tree=Tree(path[: found.start()], int(found["version"])) if found else None,
+    )
 
 
 def repository_words(repository: str) -> tuple[str, ...]:

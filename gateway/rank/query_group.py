@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, chain
+from itertools import accumulate, chain, islice, pairwise
 from math import ceil
 
 import numpy as np
@@ -25,6 +25,7 @@ from gateway.rank.paths import PathWords, path_words, repository_words
 from gateway.state import Analysis
 
 Scores = npt.NDArray[np.float64]  # (candidates,)
+Numbers = npt.NDArray[np.int64]  # (candidates,)
 Matches = npt.NDArray[np.float64]  # (candidates, words), 1 where it matches
 
 #: Two words match when they share a prefix of at least STEM_CHARS characters that is at least
@@ -32,6 +33,14 @@ Matches = npt.NDArray[np.float64]  # (candidates, words), 1 where it matches
 #: `rest`. A share of 0.5 gave NDCG@10 .007 more than 0.6; 0.4 gave less.
 STEM_CHARS = 4
 STEM_SHARE = 0.5
+
+#: Most pairs of adjacent words that are looked for, and the characters of the second word of a pair
+#: that must match, so that its ending may differ.
+MAX_PAIRS = 12
+PAIR_CHARS = 5
+
+#: What may stand between two adjacent words of prose or of a name.
+SEPARATORS = ("", " ", "_", "-", ".")
 
 #: Numbers of adjacent words of a query that are also matched as one name: `thread pool` as
 #: `threadpool`.
@@ -82,11 +91,15 @@ class QueryGroup:
         return tuple(others) or self.analysis.words
 
     @cached_property
+    def texts(self) -> list[str]:
+        """Return the case-folded text of each chunk."""
+        return [chunk.content.casefold() for chunk in self.chunks]
+
+    @cached_property
     def bodies(self) -> Matches:
         """Return the words of the query that each chunk contains."""
-        texts = [chunk.content.casefold() for chunk in self.chunks]
-        held = [[word in text for text in texts] for word in self.words]
-        return np.array(held, float).reshape(len(self.words), len(texts)).T
+        held = [[word in text for text in self.texts] for word in self.words]
+        return np.array(held, float).reshape(len(self.words), len(self.texts)).T
 
     @cached_property
     def idf(self) -> Scores:
@@ -96,7 +109,7 @@ class QueryGroup:
         return np.where(held > 0, idf, 0.0)
 
     @cached_property
-    def files(self) -> npt.NDArray[np.int64]:
+    def files(self) -> Numbers:
         """Return the number of each candidate's file, 0-based."""
         numbers: dict[tuple[str, str], int] = {}
         files = [(chunk.repository, chunk.path) for chunk in self.chunks]
@@ -128,6 +141,18 @@ class QueryGroup:
         total = float(self.idf.sum())
         covered: Scores = matches @ self.idf / total if total else np.zeros(len(matches))
         return covered
+
+    def adjacent(self) -> Scores:
+        """Return the share of the pairs of adjacent words of the query that each chunk has."""
+        pairs = list(islice(pairwise(self.words), MAX_PAIRS))
+        held = np.zeros(len(self.candidates))
+        for at, (one, other) in enumerate(pairs):
+            start = other[:PAIR_CHARS]
+            written = [f"{one}{between}{start}" for between in SEPARATORS]
+            for number in np.flatnonzero(self.bodies[:, at]).tolist():
+                text = self.texts[number]
+                held[number] += start in text and any(map(text.__contains__, written))
+        return held / max(len(pairs), 1)
 
     def covered_by(self, terms: Sequence[str]) -> Scores:
         """Return the share of the query that the terms of each candidate match, weighted by idf.

@@ -56,11 +56,13 @@ SCOPES = ("root", "whole")
 
 FUSED = {"ranker": "fused", "definition_boost": 1}
 
-COHERENCE = (features.file_similarity, features.file_body)
+COHERENCE = (features.file_similarity, features.file_similarities, features.file_body)
 DEFINITIONS = (features.definition, features.mentioned, features.named, features.starts)
-PATHS = (features.repository_said, features.folder_said, features.stem_said)
+PATHS = (features.repository_said, features.folder_said, features.stem_said, features.depth)
 KINDS_OF_FILES = (
     features.first,
+    features.declaration,
+    features.older,
     features.test,
     features.docs,
     features.example,

@@ -76,3 +76,21 @@ def test_words_are_index_terms_and_identifiers_are_as_written(query, words, iden
 )
 def test_a_message_or_a_key_is_searched_as_it_is_written(query, expected):
     assert analysis(query).verbatim == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "is_change"),
+    [
+        ("Fix crash when the header is empty", True),
+        ("feat(client)!: stream uploads", True),
+        ("http2: avoid a second copy", True),
+        ("docs: typo", True),
+        ("add the time to every event", False),
+        ("where is the fix for retries", False),
+        ("TypeError: cannot set attribute", False),
+        ("prefix of a path", False),
+        ("fixture of a client", False),
+    ],
+)
+def test_a_subject_of_a_commit_is_recognised(query, is_change):
+    assert analysis(query).is_change is is_change

@@ -62,7 +62,7 @@ def entries(state):
 async def test_equal_texts_of_several_repositories_are_one_entry(backends, candidate):
     given = [candidate("a"), candidate("b", "vendor/retry.py", keyword=9.0), candidate("c")]
 
-    state = await ordered(backends, [*given, candidate("c", "other.py", OTHER, keyword=1.0)])
+    state = await ordered(backends, [*given, candidate("c", "other.py", OTHER, keyword=None)])
 
     assert entries(state) == [
         ("b", "vendor/retry.py", ["a", "c"]),

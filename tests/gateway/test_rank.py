@@ -235,10 +235,101 @@ def test_a_candidate_without_cosine_counts_as_the_least_similar_one(candidate):
 
 
 def test_an_example_ranks_lower_unless_it_is_asked_for(candidate):
-    given = (candidate("examples/a.py"), candidate("benchmark/b.py"), candidate("src/c.py"))
+    folders = ("examples", "benchmark", "_examples/rest", "docs_src", "src")
+    given = [candidate(f"{folder}/a.py") for folder in folders]
 
-    assert feature(features.example, "retry", *given) == [1.0, 1.0, 0.0]
-    assert feature(features.example, "an example of retry", *given) == [0.0, 0.0, 0.0]
+    assert feature(features.example, "retry", *given) == [1.0, 1.0, 1.0, 1.0, 0.0]
+    assert feature(features.example, "an example of retry", *given) == [0.0] * 5
+
+
+@pytest.mark.parametrize(
+    ("path", "declares"),
+    [
+        ("include/uv.h", 1.0),
+        ("lib/index.d.ts", 1.0),
+        ("src/typing.pyi", 1.0),
+        ("src/core.c", 0.0),
+        ("lib/index.ts", 0.0),
+    ],
+)
+def test_a_header_declares_what_another_file_defines(candidate, path, declares):
+    assert feature(features.declaration, "close a handle", candidate(path)) == [declares]
+
+
+@pytest.mark.parametrize(
+    ("query", "is_older"),
+    [
+        ("parse a schema", [1.0, 0.0, 0.0, 0.0]),
+        ("parse a schema of v3", [0.0, 0.0, 0.0, 0.0]),
+    ],
+)
+def test_the_newer_of_two_trees_ranks_higher_unless_the_older_one_is_named(
+    candidate, query, is_older
+):
+    paths = ("src/v3/types.ts", "src/v4/core/parse.ts", "other/v2/a.ts", "src/index.ts")
+
+    assert feature(features.older, query, *map(candidate, paths)) == is_older
+
+
+def test_trees_of_two_repositories_are_not_compared(candidate):
+    given = (candidate("v1/a.go"), candidate("v2/a.go"))
+    apart = [
+        c._replace(chunk=c.chunk._replace(repository=name))
+        for c, name in zip(given, ("acme/one", "acme/two"), strict=True)
+    ]
+
+    assert feature(features.older, "parse", *given) == [1.0, 0.0]
+    assert feature(features.older, "parse", *apart) == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        ("the thread pools", 1.0),
+        ("thread_pool = 1", 1.0),
+        ("new ThreadPool()", 1.0),
+        ("pool of threads", 0.0),
+    ],
+)
+def test_adjacent_words_count_where_they_are_adjacent_in_the_code(candidate, text, share):
+    assert feature(features.phrase, "thread pool", candidate("a.py", text)) == [share]
+
+
+def test_the_best_chunks_of_a_file_count_together(candidate):
+    given = (
+        candidate("a.py", similarity=0.5, start_line=1),
+        candidate("a.py", similarity=0.5, start_line=9),
+        candidate("b.py", similarity=0.6),
+        candidate("c.py", similarity=0.1),
+    )
+
+    values = feature(features.file_similarities, "retry", *given)
+
+    assert values == pytest.approx([1.0, 1.0, 0.625, 0.0])
+
+
+def test_a_repository_with_several_good_hits_ranks_above_one_with_a_single_one(candidate):
+    given = [candidate(f"{n}.py", keyword=n) for n in (4.0, 3.0, 5.0)]
+    apart = [
+        c._replace(chunk=c.chunk._replace(repository=name))
+        for c, name in zip(given, ("acme/one", "acme/one", "acme/two"), strict=True)
+    ]
+
+    values = feature(features.repository_keyword, "retry", *apart)
+
+    assert values == pytest.approx([1.0, 1.0, 5 / 7])
+
+
+def test_a_query_that_describes_a_change_wants_its_tests_and_documents_too(candidate):
+    given = (
+        candidate("tests/test_a.py", category=Category.TEST),
+        candidate("CHANGES.md", category=Category.DOCS),
+        candidate("src/a.py"),
+    )
+
+    assert feature(features.test, "fix the retry of calls", *given) == [0.5, 0.0, 0.0]
+    assert feature(features.docs, "fix the retry of calls", *given) == [0.0, 0.5, 0.0]
+    assert feature(features.test, "how are calls retried", *given) == [1.0, 0.0, 0.0]
 
 
 def test_a_package_called_tools_is_no_example(candidate):
