@@ -206,6 +206,7 @@ class Analysis:
     frames: tuple[Frame, ...] = ()  # of a stack trace, innermost first
     verbatim: str = ""  # the query, if a chunk may contain it as it is written; else empty
     used: str = ""  # the name whose users the query asks for; empty: it asks otherwise
+    message: tuple[str, ...] = ()  # the words of the query, if it looks like a message
     is_change: bool = False  # the query describes a change, as the subject of a commit does
 
     def alpha(self, chosen: float | None) -> float:

@@ -67,6 +67,11 @@ _CHANGE = re.compile(
     re.IGNORECASE,
 )
 
+#: A sign of a message that a program wrote: values, quotes, numbers, and ends of sentences.
+_OF_MESSAGE = re.compile(r"""[:'"(){}\[\]<>=!`%\d]|\.(?!\S)""")
+#: Fewest and most words of a message of which a part is searched as it is written.
+MESSAGE_WORDS = (4, 60)
+
 #: Most words of a query that the ranker compares with candidates; a pasted snippet has more.
 MAX_WORDS = 64
 
@@ -88,6 +93,7 @@ def analysis(text: str) -> Analysis:
         identifiers=identifiers(text),
         kinds=kinds(text),
         verbatim=verbatim(text),
+        message=message(text),
         is_change=_CHANGE.match(text.lstrip()) is not None,
     )
 
@@ -104,6 +110,16 @@ def verbatim(text: str) -> str:
     count = len(stripped.split(maxsplit=VERBATIM_WORDS))
     is_key = _KEY.fullmatch(stripped) is not None and not stripped.isidentifier()
     return stripped if is_key or count >= VERBATIM_WORDS else ""
+
+
+def message(text: str) -> tuple[str, ...]:
+    """Return the words of a message, values included; empty: the query does not look like one.
+
+    `Cannot connect to 10.0.0.1:80` → `Cannot`, `connect`, `to`, `10.0.0.1:80`.
+    """
+    found = tuple(text.split())
+    fewest, most = MESSAGE_WORDS
+    return found if fewest <= len(found) <= most and _OF_MESSAGE.search(text) else ()
 
 
 def kind(text: str) -> QueryKind:

@@ -6,7 +6,7 @@ none. All values lie in [0, 1], so that weights compare.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 
 import numpy as np
 
@@ -30,6 +30,9 @@ LONG = 2_000
 #: Most chunks of a file, and of a repository, whose scores count for it together.
 FILE_CHUNKS = 5
 REPOSITORY_CHUNKS = 3
+
+#: Fewest words of a message that count as a part of it.
+RUN = 3
 
 #: Share of the penalties of tests and documents that is left if the query asks for such files.
 HALF = 0.5
@@ -129,6 +132,21 @@ def verbatim(group: QueryGroup) -> Scores:
         return np.zeros(len(group.candidates))
     is_held = _holds(text)
     return _flags(chunk.category is not Category.DOCS and is_held(chunk) for chunk in group.chunks)
+
+
+def pasted(group: QueryGroup) -> Scores:
+    """Return the share of a message that the chunk has as it is written; 0 for a document.
+
+    The longest run of at least RUN words counts: the source lacks values, as in `cannot open %s`.
+    """
+    said = group.analysis.message
+    if not said:
+        return np.zeros(len(group.candidates))
+    runs = (
+        0 if chunk.category is Category.DOCS else _longest_run(said, chunk.content)
+        for chunk in group.chunks
+    )
+    return np.fromiter(runs, float) / len(said)
 
 
 def as_written(group: QueryGroup) -> Scores:
@@ -271,6 +289,20 @@ def _holds(text: str) -> Callable[[Chunk], bool]:
         return False
 
     return is_held
+
+
+def _longest_run(words: Sequence[str], text: str) -> int:
+    """Return the length of the longest run of words that the text has, blanks between them."""
+    longest = start = 0
+    while start + RUN <= len(words):
+        end = start + RUN
+        if " ".join(words[start:end]) in text:
+            while end < len(words) and " ".join(words[start : end + 1]) in text:
+                end += 1
+            longest = max(longest, end - start)
+            start = end - RUN
+        start += 1
+    return longest
 
 
 def _is_in_name(char: str) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import pairwise
 
+from codelode import tokens
 from codelode.model import Candidate, Filters, HybridQuery
 from codelode.names import names_of, spelling
 from codelode.ports import ChunkSearch
@@ -27,6 +28,8 @@ MIN_CHARS = 4
 MIN_THIRDS_CHARS = 6
 #: Chunks with similar names that are read, by keywords and by vector each.
 NEAR_CHUNKS = 100
+#: Most chunks that define a similar name, by keywords and by vector each.
+MAX_DEFINITIONS = 10
 #: Least similarity of a suggested name, as difflib measures it: one edit in five characters.
 MIN_RATIO = 0.8
 
@@ -61,6 +64,10 @@ class _Asking:
     async def defines(self, name: str) -> bool:
         """Return whether a chunk defines the name in exactly this spelling."""
         return bool(await self._found(name, self._named(name), limit=1))
+
+    async def definitions(self, name: str) -> Sequence[Candidate]:
+        """Return some of the chunks that define the name."""
+        return await self._found(name, self._named(name), limit=MAX_DEFINITIONS)
 
     async def occurs(self, text: str) -> bool:
         """Return whether a term of the text occurs in a chunk."""
@@ -111,7 +118,17 @@ async def _without(name: str, asking: _Asking) -> SearchState:
         remark += ", and the name occurs nowhere there: the hits are only similar"
     if near:
         remark += f"; did you mean {near!r}?"
-    return replace(asking.state, is_unmatched=not occurs).remarked(remark)
+    state = replace(asking.state, is_unmatched=not occurs).remarked(remark)
+    return state if occurs or not near else await _corrected(state, near, asking)
+
+
+async def _corrected(state: SearchState, near: str, asking: _Asking) -> SearchState:
+    """Let the definitions of the similar name be found and ranked as if they had been asked for."""
+    known = {candidate.chunk.id for candidate in state.candidates}
+    added = [one for one in await asking.definitions(near) if one.chunk.id not in known]
+    words = dict.fromkeys((*tokens.terms(near), *state.analysis.words))
+    read = replace(state.analysis, identifiers=(near,), words=tuple(words))
+    return replace(state, analysis=read, candidates=(*state.candidates, *added))
 
 
 def _name(analysis: Analysis) -> str:

@@ -234,6 +234,24 @@ def test_a_candidate_without_cosine_counts_as_the_least_similar_one(candidate):
     assert feature(features.file_similarity, "retry", *given) == [1.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize(
+    ("query", "share"),
+    [
+        ("Cannot connect to redis://h:1: Connection refused", 3 / 6),
+        ("Trying to open (2): Cannot connect to h", 3 / 8),
+        ("connect to somewhere: cannot", 0.0),
+        ("how does it cannot connect to a server", 0.0),
+    ],
+)
+def test_the_longest_part_of_a_message_counts_whose_values_the_source_lacks(
+    candidate, query, share
+):
+    text = "error('Cannot connect to %s: %s.')"
+    given = (candidate("a.py", text), candidate("b.md", text, category=Category.DOCS))
+
+    assert feature(features.pasted, query, *given) == [share, 0.0]
+
+
 def test_an_example_ranks_lower_unless_it_is_asked_for(candidate):
     folders = ("examples", "benchmark", "_examples/rest", "docs_src", "src")
     given = [candidate(f"{folder}/a.py") for folder in folders]

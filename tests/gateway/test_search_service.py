@@ -310,6 +310,17 @@ async def test_a_name_or_words_that_exist_nowhere_are_told(
         assert (list(response.notices), response.unmatched) == (said, is_unmatched)
 
 
+async def test_the_neighbour_of_a_misspelt_name_comes_first(search, index, make_chunk):
+    index(
+        *(make_chunk(f"src/pools/p{n}.py", f"class Sesion{n}: pool", symbol="P") for n in range(9)),
+        make_chunk("src/a.py", "class SessionPool: ...", symbol="SessionPool"),
+    )
+
+    response = await search(Request(query="SesionPool"))
+
+    assert (response.hits[0].path, response.unmatched) == ("src/a.py", True)
+
+
 async def test_a_name_that_is_used_but_not_defined_is_no_match_for_a_definition(
     search, index, make_chunk
 ):
