@@ -576,7 +576,7 @@ class Settings(BaseSettings):
     audit_reads: bool = Field(
         default=True,
         description="Whether the audit log has searches and other reads too; it always has calls "
-        "that change something, and calls without valid credentials.",
+        "that change something or need the role admin, and calls without valid credentials.",
     )
     audit_queries: bool = Field(
         default=False, description="Whether the audit log has the text of queries."

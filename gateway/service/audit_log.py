@@ -18,7 +18,7 @@ from pathlib import Path
 
 import structlog
 
-from codelode.access import Principal
+from codelode.access import Principal, Role
 from codelode.errors import CodelodeError, InvalidSettings
 from codelode.settings import Settings
 from gateway.service.audit import CallFacts
@@ -130,7 +130,7 @@ class AuditLog:
         self._thread.start()
 
     def record(self, call: Call) -> None:
-        """Record a call: always one that changes something, or without a principal."""
+        """Record a call: always if it changes something, is for admins, or has no principal."""
         if call.principal is not None and not self._reads and _is_read(call.function):
             return
         if self._waiting.qsize() >= MAX_WAITING:
@@ -185,7 +185,9 @@ class AuditLog:
 
 
 def _is_read(function: str) -> bool:
-    return CAPABILITIES[function].kind is not Kind.WRITE
+    """Return whether a call changes nothing and is not for admins alone."""
+    row = CAPABILITIES[function]
+    return row.kind is not Kind.WRITE and row.role is not Role.ADMIN
 
 
 def _record(call: Call, *, with_query: bool) -> Record:

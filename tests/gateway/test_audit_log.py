@@ -37,6 +37,7 @@ from gateway.service.audit import (
     note,
 )
 from gateway.service.audit_log import AuditLog, Call, RotatedFile, opened
+from gateway.service.capabilities import CAPABILITIES
 from tests.waiting import wait_until
 from tests.worlds import World
 
@@ -200,6 +201,16 @@ async def test_without_reads_changes_and_refused_credentials_are_recorded(tmp_pa
     assert told(first) == ("remove", ["acme/lib"], "ok")
     assert {one["outcome"] for one in others} == {"Unauthenticated"}
     assert len(others) == 6
+
+
+def test_without_reads_what_only_admins_may_do_is_recorded_all_the_same(tmp_path):
+    log = AuditLog(RotatedFile(tmp_path / "log", 1_000_000, kept=1), reads=False, queries=False)
+    for function in CAPABILITIES:
+        log.record(call(function))
+    log.close()
+    recorded = {one["call"] for one in lines(tmp_path / "log")}
+    assert {name for name, row in CAPABILITIES.items() if row.role is Role.ADMIN} <= recorded
+    assert recorded.isdisjoint({"search", "status", "watch"})
 
 
 def test_the_file_is_rotated_by_size_and_count(tmp_path):
