@@ -21,11 +21,15 @@ class Header:
 class SshIdentity:
     """A private key and the host keys to accept, in files that live as long as this object.
 
+    `below`, if it is not empty, is what addresses begin with that git reaches by `url` instead.
     ssh reads them from files alone. On Linux these are in memory, without a name in any folder, and
     end with this process.
     """
 
-    def __init__(self, private_key: str, known_hosts: str) -> None:
+    def __init__(
+        self, private_key: str, known_hosts: str, *, below: str = "", url: str = ""
+    ) -> None:
+        self.below, self.url = below, url
         files = _private_file(private_key), _private_file(known_hosts)
         for file in files:
             weakref.finalize(self, file.close)

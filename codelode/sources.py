@@ -23,7 +23,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -43,9 +43,11 @@ _SECTIONS = ("connections",)
 _HOST_FIELDS = ("url", "organisation", "token", "webhook_secret", "permissions")
 _APP = ("id", "private_key", "installation")
 _SSH = ("private_key", "known_hosts")
+_SSH_OF_HOST = (*_SSH, "url")
 _PERMISSIONS = ("every", "max_age", "emails", "claim")
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 _ORGANISATION = re.compile(r"[A-Za-z0-9._/-]{1,200}")
+_SSH_URL = re.compile(r"ssh://[A-Za-z0-9._-]+@[A-Za-z0-9.-]+(:[0-9]{1,5})?")
 #: The number of an app or an installation, or the client id of an app.
 _APP_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -65,12 +67,13 @@ class HostKind(StrEnum):
 
 #: The fields of each kind of connection, besides its name and kind.
 FIELDS: Mapping[HostKind, tuple[str, ...]] = {
-    HostKind.GITHUB: (*_HOST_FIELDS, "app", "repositories"),
-    **dict.fromkeys((HostKind.GITLAB, HostKind.GITEA), (*_HOST_FIELDS, "repositories")),
+    HostKind.GITHUB: (*_HOST_FIELDS, "app", "ssh", "repositories"),
+    **dict.fromkeys((HostKind.GITLAB, HostKind.GITEA), (*_HOST_FIELDS, "ssh", "repositories")),
     **dict.fromkeys(
-        (HostKind.BITBUCKET, HostKind.BITBUCKET_SERVER, HostKind.AZURE),
-        ("url", "organisation", "token", "repositories"),
+        (HostKind.BITBUCKET, HostKind.BITBUCKET_SERVER),
+        ("url", "organisation", "token", "ssh", "repositories"),
     ),
+    HostKind.AZURE: ("url", "organisation", "token", "repositories"),
     HostKind.URLS: ("urls", "ssh", "repositories"),
     HostKind.FOLDER: ("path", "repositories"),
 }
@@ -83,6 +86,9 @@ _URLS = {
     HostKind.BITBUCKET: "https://bitbucket.org",
     HostKind.AZURE: "https://dev.azure.com",
 }
+
+#: Ports of ssh other than 22, of servers as they are installed.
+_SSH_PORTS = {HostKind.BITBUCKET_SERVER: 7_999}
 
 #: The kinds whose repositories are only listed by organisation.
 _ORGANISED = (HostKind.GITHUB, HostKind.BITBUCKET, HostKind.AZURE)
@@ -125,6 +131,7 @@ class Ssh:
 
     private_key: Secret = field(repr=False)
     known_hosts: str  # lines as in the file of that name
+    url: str = ""  # of a code host, without a slash at the end; empty: the repositories have it
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +182,18 @@ class Connection:
 
     @property
     def credential(self) -> Secret | None:
-        """Return where its token, or its private key, is; None: it needs none."""
-        keys = (one.private_key for one in (self.app, self.ssh) if one)
+        """Return where the secret is with which it is read; None: it needs none.
+
+        A code host is asked with a token or the key of an app, also if git has an ssh key for it.
+        """
+        keys = (one.private_key for one in (self.app, self.ssh) if one and not self.token)
         return next(keys, self.token)
 
     @property
     def secrets(self) -> tuple[Secret, ...]:
         """Return where its secrets are."""
-        return tuple(one for one in (self.credential, self.webhook_secret) if one)
+        key = self.ssh.private_key if self.ssh and self.kind is not HostKind.URLS else None
+        return tuple(one for one in (self.credential, key, self.webhook_secret) if one)
 
     def secret(self) -> str:
         """Return the token, or the private key, as it is now; empty: none is needed.
@@ -260,16 +271,18 @@ def _host(kind: HostKind, fields: Mapping[str, yaml.Node], node: yaml.Node) -> C
     organisation = _organisation(fields.get("organisation"))
     if kind in _ORGANISED and not organisation:
         raise Wrong(line(node), f"a connection of kind {kind} needs its organisation")
+    url = _url(fields["url"]) if "url" in fields else _default_url(kind, node)
     return Connection(
         name=_name(fields["name"]),
         kind=kind,
-        url=_url(fields["url"]) if "url" in fields else _default_url(kind, node),
+        url=url,
         token=_secret(fields["token"], "token") if "token" in fields else None,
         app=_app(fields["app"]) if "app" in fields else None,
         organisation=organisation,
         webhook_secret=_webhook_secret(fields.get("webhook_secret")),
         permissions=_permissions(fields["permissions"]) if "permissions" in fields else None,
         repositories=_repositories(fields.get("repositories")),
+        ssh=_ssh_of_host(fields["ssh"], kind, url) if "ssh" in fields else None,
     )
 
 
@@ -346,14 +359,25 @@ def _app_id(node: yaml.Node) -> str:
     return str(node.value)
 
 
-def _ssh(node: yaml.Node) -> Ssh:
-    fields = dict(items(node, "ssh", known=_SSH))
+def _ssh_of_host(node: yaml.Node, kind: HostKind, url: str) -> Ssh:
+    """Return how git reaches a code host over ssh: at its usual address, if none is given."""
+    found, port = _ssh(node, known=_SSH_OF_HOST), _SSH_PORTS.get(kind)
+    usual = f"ssh://git@{urlsplit(url).hostname}{f':{port}' if port else ''}"
+    given = (found.url or usual).rstrip("/")
+    if not _SSH_URL.fullmatch(given):
+        raise Wrong(line(node), "the url of ssh must be that of a host: ssh://git@HOST:PORT")
+    return replace(found, url=given)
+
+
+def _ssh(node: yaml.Node, *, known: Sequence[str] = _SSH) -> Ssh:
+    fields = dict(items(node, "ssh", known=known))
     if missing := [name for name in _SSH if name not in fields]:
         raise Wrong(line(node), f"ssh lacks {' and '.join(missing)}")
     hosts = fields["known_hosts"]
     if reason := ssh_keys.wrong_host_key(text(hosts)):
         raise Wrong(line(hosts), f"{reason}; write lines as `ssh-keyscan HOST` prints them")
-    return Ssh(_secret(fields["private_key"], "private_key"), text(hosts))
+    url = text(fields["url"]) if "url" in fields else ""
+    return Ssh(_secret(fields["private_key"], "private_key"), text(hosts), url)
 
 
 def _webhook_secret(node: yaml.Node | None) -> Secret | None:

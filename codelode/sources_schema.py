@@ -37,6 +37,8 @@ def schema() -> dict[str, Any]:
 def _connection(kind: HostKind) -> dict[str, Any]:
     """Return the schema of the connections of a kind."""
     fields = {name: _FIELDS[name] for name in FIELDS[kind]}
+    if kind is HostKind.URLS:
+        fields["ssh"] = _SSH
     own = {"name": _NAME, "kind": {"const": kind.value}}
     found = _object({**own, **fields}, required=("name", "kind", *_NEEDED[kind]))
     return {**found, "oneOf": _TOKEN_OR_APP} if kind is HostKind.GITHUB else found
@@ -67,13 +69,15 @@ _APP = _object(
     },
     required=("id", "private_key"),
 )
-_SSH = _object(
-    {
-        "private_key": _described(_SECRET, "Where the private key is; it is never in this file."),
-        "known_hosts": _described({"type": "string"}, "The keys of the hosts, one in a line."),
-    },
-    required=("private_key", "known_hosts"),
+_SSH_FIELDS = {
+    "private_key": _described(_SECRET, "Where the private key is; it is never in this file."),
+    "known_hosts": _described({"type": "string"}, "The keys of the hosts, one in a line."),
+}
+_SSH = _described(
+    _object(_SSH_FIELDS, required=tuple(_SSH_FIELDS)), "How git reads the URLs that go over ssh."
 )
+_SSH_URL = _described({"type": "string"}, "ssh://git@HOST:PORT; default: the host of the url.")
+_SSH_OF_HOST = _object({**_SSH_FIELDS, "url": _SSH_URL}, required=tuple(_SSH_FIELDS))
 _PERMISSIONS = _object(
     {
         "every": _described(_TIME, "How often they are read."),
@@ -114,7 +118,7 @@ _FIELDS: dict[str, Any] = {
     "webhook_secret": _described(_SECRET, "Where the secret of the webhooks is."),
     "permissions": _described(_PERMISSIONS, "Let the host decide who sees its repositories."),
     "repositories": _described(_REPOSITORIES, "Follow the repositories."),
-    "ssh": _described(_SSH, "How git reads those of the URLs that go over ssh."),
+    "ssh": _described(_SSH_OF_HOST, "How git reads over ssh, instead of with the token."),
     "urls": _described(_TEXTS, "URLs of repositories."),
     "path": _described({"type": "string"}, "A folder that holds repositories."),
 }

@@ -9,6 +9,13 @@ import subprocess
 from pathlib import Path
 
 import httpx
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
 
 from tests.guardian import GUARDIAN
 from tests.waiting import wait_until
@@ -22,7 +29,7 @@ I_AM_BEING_UNSAFE_RUNNING_AS_ROOT = {is_root}
 HTTP_ADDR = 127.0.0.1
 HTTP_PORT = {port}
 ROOT_URL = http://127.0.0.1:{port}/
-DISABLE_SSH = true
+{ssh}
 OFFLINE_MODE = true
 {assets}
 [database]
@@ -55,9 +62,10 @@ PASSWORD = "a-password-of-the-tests"
 class Gitea:
     """A server of a test's own, which can be stopped and started again at the same address."""
 
-    def __init__(self, program: str, folder: Path) -> None:
+    def __init__(self, program: str, folder: Path, *, has_ssh: bool = False) -> None:
         self._program = program
         self._folder = folder
+        self.ssh_port = _free_port() if has_ssh else 0
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._settings = folder / "app.ini"
@@ -67,6 +75,7 @@ class Gitea:
             SETTINGS.format(
                 folder=folder,
                 port=self.port,
+                ssh=self._ssh() if has_ssh else "DISABLE_SSH = true",
                 is_root=str(os.geteuid() == 0).lower(),
                 assets=f"STATIC_ROOT_PATH = {beside}" if (beside / "templates").is_dir() else "",
                 internal=self._run("generate", "secret", "INTERNAL_TOKEN", is_set=False),
@@ -75,6 +84,20 @@ class Gitea:
         )
         self._run("migrate")
         self.admin_token = self._user("root", "--admin")
+
+    def _ssh(self):
+        """Make the host key, and return the settings of the server's own ssh."""
+        key = Ed25519PrivateKey.generate()
+        raw = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+        (self._folder / "host").touch(0o600)
+        (self._folder / "host").write_bytes(raw)
+        public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+        self.known_hosts = f"[127.0.0.1]:{self.ssh_port} {public}"
+        return (
+            f"START_SSH_SERVER = true\nBUILTIN_SSH_SERVER_USER = git\nSSH_DOMAIN = 127.0.0.1\n"
+            f"SSH_LISTEN_HOST = 127.0.0.1\nSSH_LISTEN_PORT = {self.ssh_port}\n"
+            f"SSH_PORT = {self.ssh_port}\nSSH_SERVER_HOST_KEYS = {self._folder / 'host'}"
+        )
 
     def start(self):
         with (self._folder / "log").open("ab") as log:

@@ -158,7 +158,7 @@ def _missing(one: Connection) -> Iterator[str]:
             value = secret.value()
             if one.app and secret is one.app.private_key:
                 signed(one.app, value, now=time.time())
-            elif one.ssh:
+            elif one.ssh and secret is one.ssh.private_key:
                 check_private_key(secret, value)
         except InvalidSettings as exc:
             yield f"{secret.line}: {one.name}: {exc}"

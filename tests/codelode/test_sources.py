@@ -133,6 +133,24 @@ def test_a_file_declares_the_key_and_the_host_keys_of_urls_over_ssh():
     assert one.ssh.known_hosts.splitlines()[1] == f"h.example {HOST_KEY}"
 
 
+@pytest.mark.parametrize(
+    ("kind", "more", "url"),
+    [
+        ("gitea", ", url: 'ssh://git@h.example:2222/'", "ssh://git@h.example:2222"),
+        ("gitlab", "", "ssh://git@h.example"),
+        ("bitbucket-server", "", "ssh://git@h.example:7999"),
+    ],
+)
+def test_git_may_read_the_repositories_of_a_code_host_over_ssh(kind, more, url):
+    ssh = f"{{private_key: {{env: KEY}}, known_hosts: h.example {HOST_KEY}{more}}}"
+    text = f"kind: {kind}, url: 'https://h.example/x', token: {{env: TOKEN}}, ssh: {ssh}"
+    (one,) = parse(f"connections:\n  - {{name: over, {text}}}\n", file="f")
+
+    assert one.ssh.url == url
+    assert [secret.env for secret in one.secrets] == ["TOKEN", "KEY"]
+    assert one.credential.env == "TOKEN"  # the host itself is asked with it
+
+
 def test_the_digest_of_the_rules_changes_with_them_alone():
     cloud, urls, _ = parse(FOLLOWED, file="f")
     slower, more, _ = parse(
@@ -203,7 +221,7 @@ def test_the_digest_of_the_rules_changes_with_them_alone():
         (OVER_SSH.partition("      known_hosts")[0], 7, "ssh lacks known_hosts"),
         (OVER_SSH.partition("|")[0] + "''\n", 8, "known_hosts is empty"),
         (OVER_SSH.replace("{env: KEY}", "secret"), 7, "the file never holds the key"),
-        (f"{ONE.replace('gitea', 'bitbucket')}  ssh: {{}}\n", 6, "but no ssh"),
+        (f"{ONE.replace('gitea', 'azure')}  ssh: {{}}\n", 6, "but no ssh"),
         (f"{ONE}  organisation: 'a b'\n", 6, "its name in the URLs"),
         (f"{ONE}  permissions: {{every: 5}}\n", 6, "write a time such as"),
         (f"{ONE}  permissions: {{every: 0s}}\n", 6, "write a time such as"),

@@ -208,6 +208,7 @@ def environment(
     if isinstance(access, SshIdentity):
         # Of several values of an option ssh takes the first, so none of the operator's is given.
         ssh = f"ssh -F /dev/null {access.options} {_SSH_OPTIONS}"
+        config += [(f"url.{access.url}.insteadOf", access.below)] if access.below else []
     return {
         **kept,
         **_as_variables(config),

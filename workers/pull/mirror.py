@@ -205,8 +205,10 @@ class Mirrors:
         url = check_url(repository.url, local_paths=self.local_paths)
         if is_local(url):
             return Source(url, git.environment(protocols="file", trusted="*"), self._readable())
-        protocols = "http" if url.startswith("http:") else "https:ssh"
         access = self.credentials(repository, refused)
+        protocols = "http" if url.startswith("http:") else "https:ssh"
+        if isinstance(access, SshIdentity) and access.below:
+            protocols = "ssh"  # and no other: git reaches the address over ssh or not at all
         variables = git.environment(protocols=protocols, access=access)
         return Source(url, variables, access=access)
 

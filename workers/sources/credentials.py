@@ -78,15 +78,19 @@ class GitCredentials:
         if owner is None or not self._follows(owner, repository):
             return None
         if owner.ssh:
-            return SshIdentity(self._secret(owner, None), owner.ssh.known_hosts)
+            key, url = self._secret(owner, None), owner.ssh.url
+            below = f"{owner.root}/" if url else ""
+            return SshIdentity(key, owner.ssh.known_hosts, below=below, url=f"{url}/")
         return _header(owner, self._secret(owner, refused))
 
     def _secret(self, connection: Connection, refused: Header | None) -> str:
         """Return the token of a connection, or its ssh key."""
         try:
-            secret = connection.secret()
             if connection.ssh:
-                check_private_key(connection.ssh.private_key, secret)
+                key = connection.ssh.private_key.value()
+                check_private_key(connection.ssh.private_key, key)
+                return key
+            secret = connection.secret()
             return self._of_app(connection, secret, refused) if connection.app else secret
         except (InvalidSettings, Denied, NotFound) as exc:
             log.error("token_missing", connection=connection.name, error=str(exc))
