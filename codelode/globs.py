@@ -39,12 +39,12 @@ def literal_prefix(glob: str) -> str:
 
 def matches_path(glob: str) -> Callable[[str], bool]:
     """Return a test whether the glob matches a whole path."""
-    return _finds(_path_expression(glob), _longest_literal(glob))
+    return _finds(_path_expression(glob), longest_literal(glob))
 
 
 def matches_a_name(glob: str) -> Callable[[str], bool]:
     """Return a test whether the glob matches one of several names, given one per line."""
-    return _finds(_names_expression(glob), _longest_literal(glob))
+    return _finds(_names_expression(glob), longest_literal(glob))
 
 
 def name_needles(glob: str) -> list[str]:
@@ -58,6 +58,11 @@ def name_needles(glob: str) -> list[str]:
         return []
     before, after = "" if glob[0] == "*" else "\n", "" if glob[-1] == "*" else "\n"
     return [f"{before}{literal}{after}"]
+
+
+def longest_literal(glob: str) -> str:
+    """Return the longest text that everything that matches contains: `*ByName` → `ByName`."""
+    return max(_LITERALS.split(glob), key=len)
 
 
 def path_needles(glob: str) -> list[str]:
@@ -106,11 +111,6 @@ def _any_matches(
     wanted: Sequence[str], matcher: Callable[[str], Callable[[str], bool]], text: str
 ) -> bool:
     return not wanted or any(matcher(glob)(text) for glob in wanted)
-
-
-def _longest_literal(glob: str) -> str:
-    """Return the longest text that everything that matches contains: `*ByName` → `ByName`."""
-    return max(_LITERALS.split(glob), key=len)
 
 
 def _finds(expression: str, literal: str) -> Callable[[str], bool]:

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
@@ -44,7 +44,7 @@ __all__ = [
     "find_similar",
     "search",
     "semantic_key",
-    "similar_name",
+    "similar_names",
 ]
 
 
@@ -108,13 +108,13 @@ async def find_similar(source: Chunk | str, query: SearchQuery, backends: Backen
     return await assemble(replace(state, ranking=by_similarity(found)), backends)
 
 
-async def similar_name(name: str, asked: HybridQuery, backends: Backends) -> str:
-    """Return the defined name inside the filters that is spelt most like the name, or an empty one.
+async def similar_names(glob: str, asked: HybridQuery, backends: Backends) -> Sequence[str]:
+    """Return the defined names inside the filters that nearly match the glob, the nearest first.
 
-    `asked`: the name as a query without its vector.
+    `asked`: the glob as a query without its vector.
     """
-    vector, _ = await embed(name, backends.embedder)
-    return await occurrence.similar_name(name, replace(asked, vector=vector), backends.chunks)
+    vector, _ = await embed(asked.text, backends.embedder)
+    return await occurrence.similar_names(glob, replace(asked, vector=vector), backends.chunks)
 
 
 def cache_key(query: SearchQuery, shape: Shape, *, call: str = "search") -> str:

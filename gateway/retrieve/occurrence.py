@@ -16,6 +16,7 @@ from difflib import get_close_matches
 from itertools import pairwise
 
 from codelode import tokens
+from codelode.globs import longest_literal
 from codelode.model import Candidate, Filters, HybridQuery
 from codelode.names import names_of, spelling
 from codelode.ports import ChunkSearch
@@ -30,6 +31,8 @@ MIN_THIRDS_CHARS = 6
 NEAR_CHUNKS = 100
 #: Most chunks that define a similar name, by keywords and by vector each.
 MAX_DEFINITIONS = 10
+#: Most names that are suggested for a glob.
+MAX_NEAR = 3
 #: Least similarity of a suggested name, as difflib measures it: one edit in five characters.
 MIN_RATIO = 0.8
 
@@ -94,14 +97,27 @@ async def similar_name(
 ) -> str:
     """Return the defined name that is spelt most like the name; empty if none is similar.
 
-    `asked`: the name as a query, with the filters and the visibility in which to look. `known`:
-    chunks that are looked at as well.
+    `known`: chunks that are looked at as well; otherwise as `similar_names`.
     """
-    if len(name) < MIN_CHARS:
-        return ""
-    filters = replace(asked.filters, symbols=tuple(_pieces(name)))
+    near = await similar_names(name, asked, chunks, known)
+    return near[0] if near else ""
+
+
+async def similar_names(
+    glob: str, asked: HybridQuery, chunks: ChunkSearch, known: Iterable[Candidate] = ()
+) -> Sequence[str]:
+    """Return defined names that would match the glob but for an error, the most similar first.
+
+    The longest part of the glob without wildcards is compared with the same part of each name.
+    `asked`: that part as a query, with the filters and the visibility in which to look.
+    """
+    literal = longest_literal(glob)
+    if len(literal) < MIN_CHARS:
+        return ()
+    pieces = _pieces(literal, is_inner=not glob.startswith(literal))
+    filters = replace(asked.filters, symbols=tuple(pieces))
     found = await chunks.hybrid(replace(asked, filters=filters, limit=NEAR_CHUNKS))
-    return _most_similar(name, (*found, *known))
+    return await asyncio.to_thread(_most_similar, glob, literal, (*found, *known))
 
 
 async def _without(name: str, asking: _Asking) -> SearchState:
@@ -167,24 +183,56 @@ def _text(candidate: Candidate) -> str:
     return "\n".join((chunk.content, chunk.path, *chunk.symbols, chunk.summary)).casefold()
 
 
-def _pieces(name: str) -> Iterator[str]:
+def _pieces(name: str, *, is_inner: bool = False) -> Iterator[str]:
     """Yield globs of which at least one matches every name that is a typing error away.
 
-    An error changes one half of a name, and two errors leave a third as it is.
+    `is_inner`: the name may be a part of these.
     """
+    first, *others = _parts(name)
+    yield f"*{first}*" if is_inner else f"{first}*"
+    yield from (f"*{part}*" for part in others)
+
+
+def _parts(name: str) -> list[str]:
+    """Return parts of a name. An error changes one half, and two errors leave a third as it is."""
     count = 3 if len(name) >= MIN_THIRDS_CHARS else 2
     ends = [len(name) * number // count for number in range(count + 1)]
-    yield f"{name[: ends[1]]}*"
-    for start, end in pairwise(ends[1:]):
-        yield f"*{name[start:end]}*"
+    return [name[start:end] for start, end in pairwise(ends)]
 
 
-def _most_similar(name: str, candidates: Iterable[Candidate]) -> str:
+def _most_similar(glob: str, literal: str, candidates: Iterable[Candidate]) -> Sequence[str]:
     names = {
-        short.lower(): short
+        short
         for one in candidates
         for full in (one.chunk.symbol, *one.chunk.symbols)
-        if (short := full.rpartition(".")[2])
+        if _has_piece(short := full.rpartition(".")[2], literal)
     }
-    close = get_close_matches(name.lower(), names, n=1, cutoff=MIN_RATIO)
-    return names[close[0]] if close else ""
+    parts: dict[str, list[str]] = {}
+    for name in sorted(names):
+        for part in _compared(glob, literal, name):
+            parts.setdefault(part.lower(), []).append(name)
+    close = get_close_matches(literal.lower(), parts, n=MAX_NEAR * 8, cutoff=MIN_RATIO)
+    return list(dict.fromkeys(name for part in close for name in parts[part]))[:MAX_NEAR]
+
+
+def _has_piece(name: str, literal: str) -> bool:
+    folded = name.lower()
+    return any(part in folded for part in _parts(literal.lower()))
+
+
+def _compared(glob: str, literal: str, name: str) -> Iterator[str]:
+    """Yield the parts of a name that stand where the glob has its literal part.
+
+    One is as long as the literal, the others differ by a character that was left out or added.
+    """
+    if glob == literal:
+        yield name
+        return
+    for size in {min(len(name), len(literal) + more) for more in (-1, 0, 1)}:
+        last = len(name) - size
+        starts = range(last + 1)
+        if glob.startswith(literal):
+            starts = range(1)
+        elif glob.endswith(literal):
+            starts = range(last, last + 1)
+        yield from (name[start : start + size] for start in starts)

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from codelode import grams
+from codelode import globs, grams
 from codelode.access import Principal, Visibility
 from codelode.counts import counted
 from codelode.errors import InvalidQuery
@@ -79,7 +79,7 @@ async def symbols(
         queries.check_narrowed("name", len(places), why, remedy="letters to it, or filters")
     found, read = await _definitions(listing, places, backends)
     notices = [*_notices(listing, found, len(places) - read, backends)]
-    if not found and listing.pattern.last.isidentifier():
+    if not found and (not request.literal or listing.pattern.last.isidentifier()):
         named = request.name.strip()
         notices.append(await _undefined(named, query.filters, principal.visible, backends))
     found = found[: listing.limit]
@@ -216,9 +216,13 @@ def _notices(
 
 
 async def _undefined(name: str, filters: Filters, visible: Visibility, backends: Backends) -> str:
-    """Return a notice that no definition has the name, with the one that is spelt most like it."""
+    """Return a notice that no definition has the name or matches the glob, with similar names."""
     last = dotted(name).rpartition(".")[2]
-    asked = HybridQuery(last, None, filters, 1, visible=visible)
-    near = await pipeline.similar_name(last, asked, backends)
-    told = f"no definition is named {name[:100]!r}"
-    return f"{told}; did you mean {near!r}?" if near else told
+    asked = HybridQuery(globs.longest_literal(last), None, filters, 1, visible=visible)
+    near = await pipeline.similar_names(last, asked, backends)
+    if globs.is_literal(last):
+        near, how = near[:1], "is named"
+    else:
+        how = "matches"
+    told = f"no definition {how} {name[:100]!r}"
+    return f"{told}; did you mean {' or '.join(map(repr, near))}?" if near else told

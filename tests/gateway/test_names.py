@@ -137,6 +137,31 @@ async def test_a_misspelt_name_finds_its_neighbour_where_the_caller_may_see_it(s
     assert answer.notices == ("no definition is named 'retryAl'",)
 
 
+@pytest.mark.parametrize(
+    ("glob", "near"),
+    [
+        ("retrAl*", "'retryAll'"),
+        ("*etryAlll", "'retryAll'"),
+        ("*tryAkl*", "'retryAll'"),
+        ("Clint.retry*", "'retry' or 'retryAll'"),
+        ("Client.retrAl*", "'retryAll'"),
+        ("Stroe?*", "'Store'"),
+        ("*", None),
+        ("zz*", None),
+    ],
+)
+async def test_a_glob_without_a_match_finds_similar_names(symbols, glob, near):
+    found, answer = await symbols(glob)
+    if found:
+        assert (glob, answer.notices) == ("*", ())
+        return
+    told = f"no definition matches {glob!r}"
+    assert answer.notices == ((f"{told}; did you mean {near}?" if near else told),)
+
+    _, answer = await symbols(glob, visible=Visibility.of(["acme/none"]))
+    assert answer.notices == (told,)
+
+
 async def test_any_name_is_refused_where_too_many_files_would_be_read(symbols, monkeypatch):
     monkeypatch.setattr(queries, "MAX_UNNARROWED", 2)
 
