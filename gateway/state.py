@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from codelode.access import Visibility
+from codelode.globs import is_literal
 from codelode.grams import Grams
 from codelode.model import (
     Candidate,
@@ -126,8 +127,13 @@ class Narrowing:
     """The visibility that globs over names of repositories in a query narrow, and the globs."""
 
     of: Visibility
-    globs: tuple[str, ...]  # empty: all
+    globs: tuple[str, ...]  # names included; empty: all
     excluded: tuple[str, ...]
+
+    @property
+    def named(self) -> tuple[RepositoryName, ...]:
+        """Return the names among the globs."""
+        return tuple(RepositoryName(one) for one in self.globs if is_literal(one))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +155,11 @@ class SearchQuery:
         if self.narrowing is None:
             return self.visible.digest
         return f"{self.narrowing.of.digest} {self.narrowing.globs} -{self.narrowing.excluded}"
+
+    @property
+    def named(self) -> tuple[RepositoryName, ...]:
+        """Return the repositories that the query names beside globs."""
+        return self.narrowing.named if self.narrowing else ()
 
 
 @dataclass(frozen=True, slots=True)

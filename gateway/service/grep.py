@@ -59,6 +59,7 @@ class _Search:
     request: GrepRequest
     visible: Visibility
     written: tuple[WrittenFilter, ...] = ()  # the filters that the pattern began with
+    named: tuple[RepositoryName, ...] = ()  # the repositories that these and the request name
 
     @property
     def most_per_file(self) -> int:
@@ -117,10 +118,13 @@ def _checked(request: GrepRequest, catalog: VisibleCatalog) -> _Search:
     _in_bounds("limit_per_file", request.limit_per_file, MAX_LIMIT)
     limit = queries.bounded("limit", request.limit, default=DEFAULT_LIMIT, most=MAX_LIMIT)
     filters, visible = queries.filters(request.filters, catalog), catalog.visible
+    named: tuple[RepositoryName, ...] = ()
     if written:
         found = FilterReader(catalog, "pattern").narrowed(filters, written)
         filters, visible = found.filters, found.visible
-    return _Search(pattern, filters, limit, request, visible, written)
+        named = found.narrowing.named if found.narrowing else ()
+    named = filters.repositories or named
+    return _Search(pattern, filters, limit, request, visible, written, named)
 
 
 def _in_bounds(name: str, value: int, most: int) -> None:
@@ -200,7 +204,10 @@ async def _covered(
     dependencies: Dependencies, search: _Search, done: _Progress
 ) -> tuple[Coverage, ...]:
     filters, catalog = search.filters, VisibleCatalog(dependencies.ledger, search.visible)
-    return await dependencies.coverage.searched(catalog, filters, tuple(done.repositories))
+    found = await dependencies.coverage.searched(catalog, filters, tuple(done.repositories))
+    covered = {one.repository for one in found}
+    others = [name for name in search.named if name not in covered]
+    return (*found, *(await dependencies.coverage.of(others, filters.ref) if others else ()))
 
 
 def _summary(
@@ -235,7 +242,7 @@ def _notices(
             "in a row that every match contains"
         )
     for one in covered:
-        if not one.is_complete and search.filters.repositories:
+        if not one.is_complete and one.repository in search.named:
             yield f"{one.repository} is not completely indexed yet"
 
 

@@ -228,7 +228,7 @@ async def _missing(
     Only repositories that the query names are checked, not those that a glob matches: in an
     organisation, some run is always under way.
     """
-    named = query.filters.repositories
+    named = query.filters.repositories or query.named
     if named:
         covered = await dependencies.coverage.of(named, query.filters.ref)
         incomplete = [one.repository for one in covered if not one.is_complete]

@@ -545,6 +545,20 @@ async def test_only_named_repositories_are_said_to_be_incomplete(ask, world):
     ]
 
 
+async def test_a_name_beside_a_glob_is_said_to_be_incomplete(ask, grep, world):
+    for name in ("new/one", "other/two"):
+        world.ledger.register(Repository(RepositoryName(name), f"https://host/{name}"))
+        world.ledger.create(RepositoryName(name), "HEAD")
+    told = "new/one is not completely indexed yet"
+
+    for query in ("retry repo:new/one repo:acme/*", "retry repo:other/* repo:new/one repo:acme/*"):
+        notices = (await ask(query)).notices
+        assert told in notices
+        assert not any("other/two" in one and "read as" not in one for one in notices)
+    assert told in (await grep("repo:new/one repo:acme/* retry"))[1].notices
+    assert told not in (await grep("repo:new/* repo:acme/* retry"))[1].notices
+
+
 async def test_an_error_in_a_pattern_names_the_pattern(grep):
     with pytest.raises(InvalidQuery, match="as a literal it is searched as text") as error:
         await grep("repo:acme/none retry")
