@@ -145,6 +145,23 @@ class VisibleCatalog:
             raise InvalidQuery(field, unknown("ref", name, known))
         return commits[0]
 
+    def unlike_refs(
+        self, names: Iterable[str], repositories: Sequence[RepositoryName] = ()
+    ) -> frozenset[str]:
+        """Return those of the names that are neither refs nor spelt like one, as `ref` finds them.
+
+        Repositories that are not visible have none.
+        """
+        seen = [one for one in repositories or self.ledger.names() if one in self.visible]
+        known = {*self.ledger.ref_names(seen), DEFAULT_REF}
+        return frozenset(
+            name
+            for name in names
+            if name not in known
+            and not any(COMMIT.fullmatch(ref) and ref.startswith(name) for ref in known)
+            and not nearest(name, known)
+        )
+
     def ref_to_read(self, name: str, repositories: Sequence[RepositoryName]) -> RefName:
         """Return the ref; in a single repository also by its indexed commit. Raises InvalidQuery.
 

@@ -70,16 +70,21 @@ class Narrowed:
     narrowing: Narrowing | None  # of `visible`
 
 
-def recognised(text: str, parts: QueryParts, catalog: VisibleCatalog) -> QueryParts:
+def recognised(
+    text: str, parts: QueryParts, catalog: VisibleCatalog, given: Sequence[str] = ()
+) -> QueryParts:
     """Return the parts of a query; in a message, a filter with an unknown name is text.
 
     A repository that is not visible is unknown. All that are named are added to the audit record.
+    `given`: the repositories of the request, where a ref may be.
     """
     involve(_named(parts.filters))
     if len(parts.words.split()) < MESSAGE_WORDS:
         return parts
-    existing = catalog.existing(_names(parts.filters))
-    known = [one for one in parts.filters if _is_known(one, existing)]
+    existing = catalog.existing([*_names(parts.filters), *map(RepositoryName, given)])
+    refs = {one.value for one in parts.filters if one.field == "ref"}
+    foreign = catalog.unlike_refs(refs, sorted(existing)) if refs else frozenset()
+    known = [one for one in parts.filters if _is_known(one, existing, foreign)]
     return parts if len(known) == len(parts.filters) else parts_of(text, known)
 
 
@@ -90,8 +95,8 @@ def notices(written: Sequence[WrittenFilter], read: Sequence[WrittenFilter]) -> 
     known = set(read)
     if left := [one for one in written if one not in known]:
         yield (
-            f"{_shown(left)} was searched as text, because there is no repository, language, or "
-            "kind of this name"
+            f"{_shown(left)} was searched as text, because there is no repository, language, "
+            "kind, or ref of this name"
         )
 
 
@@ -295,8 +300,12 @@ def _matcher(written: Sequence[WrittenFilter]) -> Callable[[str], bool]:
     return repository_globs.matcher(tuple(map(_value, written)))
 
 
-def _is_known(one: WrittenFilter, existing: frozenset[RepositoryName]) -> bool:
+def _is_known(
+    one: WrittenFilter, existing: frozenset[RepositoryName], foreign: frozenset[str]
+) -> bool:
     match one.field:
+        case "ref":
+            return one.value not in foreign
         case "repositories":
             return not is_literal(one.value) or one.value in existing
         case "languages":

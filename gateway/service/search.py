@@ -190,7 +190,7 @@ def _with_written(
 ) -> tuple[SearchQuery, tuple[str, ...]]:
     """Return the checked query with what is written in it, and notices about its filters."""
     written = parts.filters
-    parts = recognised(request.query, parts, catalog)
+    parts = recognised(request.query, parts, catalog, request.filters.repositories)
     if not parts.words:
         raise InvalidQuery(
             "query", "has only filters and exclusions; say in words or code what to look for"

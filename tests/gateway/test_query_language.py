@@ -442,8 +442,8 @@ async def test_an_unknown_name_in_a_message_is_text_whether_it_is_hidden_or_abse
     hidden, absent = ([one.replace("secret", "nobody") for one in a.notices] for a in answers)
     assert hidden == absent
     assert hidden == [
-        "'repo:nobody/app' was searched as text, because there is no repository, language, or "
-        "kind of this name"
+        "'repo:nobody/app' was searched as text, because there is no repository, language, kind, "
+        "or ref of this name"
     ]
     hits = [[(hit.repository, hit.path) for hit in one.hits] for one in answers]
     assert hits[0] == hits[1] != []
@@ -453,6 +453,46 @@ async def test_an_unknown_name_in_a_message_is_text_whether_it_is_hidden_or_abse
         .startswith("'lang:go' was read as filters")
     )
     assert await search("retry calls until it works repo:acme/web") == ["acme/web src/retry.py"]
+
+
+@pytest.mark.parametrize(
+    ("message", "is_text"),
+    [
+        ("fatal: bad ref:refs/heads/x is broken retry", True),
+        ("error: cannot lock ref:0123 retry calls", True),
+        ("warning: ignoring branch:%s of retry calls", True),
+        ("fatal: bad ref:main is broken retry", False),
+        ("retry calls until it works ref:HEAD", False),
+    ],
+)
+async def test_an_unknown_ref_in_a_message_is_text(ask, message, is_text):
+    answer = await ask(message)
+
+    assert answer.hits
+    assert ("was searched as text" in answer.notices[0]) == is_text
+    assert ("was read as filters" in answer.notices[0]) == (not is_text)
+
+
+async def test_a_ref_that_is_nearly_right_or_in_a_short_query_is_an_error(ask):
+    with pytest.raises(InvalidQuery, match=r"'ref:mian' .* did you mean 'main'"):
+        await ask("retry calls until it works ref:mian")
+    with pytest.raises(InvalidQuery, match="is not a filter: there is no ref 'refs/heads/x'"):
+        await ask("ref:refs/heads/x retry")
+
+
+async def test_refs_of_hidden_repositories_are_unknown(ask, world):
+    world.index("secret/new", FILES, ref="release-7")
+    one = Visibility.of(["acme/app"])
+    message = "fatal: bad ref:{} is broken retry"
+
+    told = [
+        (await ask(message.format(name), visible=one)).notices[0].replace(name, "NAME")
+        for name in ("release-7", "release-77", "nothing-alike")
+    ]
+
+    assert "'ref:NAME' was searched as text" in told[0]
+    assert told[0] == told[1] == told[2]
+    assert "was read as filters" in (await ask(message.format("release-7"))).notices[0]
 
 
 class Counting:
