@@ -147,6 +147,17 @@ class WorkItem:
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """Says how much of the workers a run gets while other runs want them too.
+
+    The runs of a kind get time at each stage in the relation of their weights.
+    """
+
+    weight: int = 1
+    is_bulk: bool | None = None  # gives way to others; None: if it has more than BULK_FILES files
+
+
+@dataclass(frozen=True, slots=True)
 class FileManifest:
     """The result of a pull: the files to work on, and the skipped files with their reasons.
 
@@ -162,6 +173,13 @@ class FileManifest:
     is_pinned: bool = False  # only with `makes_default`; see `Repository`
     notices: tuple[str, ...] = ()  # of the run
     committed_at: float = 0.0  # when the commit was made
+    share: Share = Share()
+
+    @property
+    def is_bulk(self) -> bool:
+        """Return whether the run gives way to those that are not."""
+        given = self.share.is_bulk
+        return len(self.items) > BULK_FILES if given is None else given
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,18 +286,20 @@ class Feeder(Protocol):
         counted per stage.
 
         The time until the files are passed on or done is added to what the run has spent at the
-        stage; files that are claimed together are worked on together, so each adds its share.
+        stage, divided by the weight of the run; files that are claimed together are worked on
+        together, so each adds its part.
         `yields`: nothing is claimed, and the results are AHEAD, if the run has spent AHEAD_MS more
         at the stage than another run that has files there. A run that is new there starts from the
-        spent time of the run that was the last one to begin files there. Runs of more than
-        BULK_FILES files share the stage among themselves, and are AHEAD while another run has files
-        there, unless they are owed a turn; that one never waits for them.
+        spent time of the run that was the last one to begin files there. Bulk runs, those of more
+        than BULK_FILES files unless their manifest says otherwise, share the stage among
+        themselves, and are AHEAD while another run has files there, unless they are owed a turn;
+        that one never waits for them.
         """
 
     def owes(self, stage: str) -> bool:
-        """Return whether runs of many files that wait at a stage have their turn.
+        """Return whether bulk runs that wait at a stage have their turn.
 
-        Runs of fewer files have some there too, and have spent BULK_SHARE times as much there.
+        Other runs have files there too, and have spent BULK_SHARE times as much there.
         """
 
     def pass_on(self, run: RunId, paths: Sequence[str], *, stage: str) -> None:

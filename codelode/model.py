@@ -446,6 +446,7 @@ class Run:
     finished_at: float = 0.0
     kind: RunKind = RunKind.INDEX
     estimate: Estimate | None = None  # of a run that was PLANNED
+    is_bulk: bool = False  # gives way to runs that are not, once it is planned
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,19 @@ MAX_REFS = 100
 FIELDS = (
     *("include", "exclude", "topics", "visibility", "forks", "archived", "max_size"),
     *("branches", "tags", "newest_tags", "label", "every", "grace", "paused"),
+    *("priority", "weights"),
 )
+
+#: Most that the work on a repository weighs.
+MAX_WEIGHT = 100
+
+
+class Urgency(StrEnum):
+    """The runs that those of a connection go before, or give way to."""
+
+    HIGH = "high"  # give way to none, however many files they have
+    NORMAL = "normal"  # give way if they have many files
+    LOW = "low"  # always give way
 
 
 class HostVisibility(StrEnum):
@@ -66,10 +78,17 @@ class RepositoryRules:
     every_s: int = 3_600  # between two listings
     grace_s: int = 7 * 86_400  # for which a repository stays that the host no longer lists
     paused: tuple[str, ...] = ()  # globs over names at the host; nothing is done with these
+    priority: Urgency = Urgency.NORMAL
+    weights: tuple[tuple[str, int], ...] = ()  # globs over names, the first that matches counts
 
     def is_paused(self, name: str) -> bool:
         """Return whether a repository stays as it is, whatever happens at its host."""
         return bool(self.paused) and matcher(_lower(self.paused))(name.lower())
+
+    def weight(self, name: str) -> int:
+        """Return how much the runs of a repository of this name get in relation to others."""
+        found = (weight for glob, weight in self.weights if matcher((glob.lower(),))(name.lower()))
+        return next(found, 1)
 
     def names_ref(self, ref: str, *, is_tag: bool) -> bool:
         """Return whether a branch or tag is one that the rules name."""
@@ -117,6 +136,8 @@ def parsed(node: yaml.Node) -> RepositoryRules:
         every_s=time_s(fields["every"]) if "every" in fields else usual.every_s,
         grace_s=time_s(fields["grace"]) if "grace" in fields else usual.grace_s,
         paused=_globs(fields.get("paused"), "paused"),
+        priority=_priority(fields.get("priority")),
+        weights=_weights(fields.get("weights")),
     )
 
 
@@ -134,6 +155,23 @@ def _globs(node: yaml.Node | None, field: str, *, of: str = "repositories") -> t
     found = texts(node, f'{field} must be a list of globs: ["acme/*"]')
     if wrong := problem(found, of=of):
         raise Wrong(line(node), f"{field} {wrong}")
+    return found
+
+
+def _priority(node: yaml.Node | None) -> Urgency:
+    if node is None:
+        return Urgency.NORMAL
+    if (found := text(node)) not in tuple(Urgency):
+        raise Wrong(line(node), f"there is no priority {found!r}; there are: {', '.join(Urgency)}")
+    return Urgency(found)
+
+
+def _weights(node: yaml.Node | None) -> tuple[tuple[str, int], ...]:
+    if node is None:
+        return ()
+    found = tuple((glob, count(one, most=MAX_WEIGHT)) for glob, one in items(node, "weights"))
+    if wrong := problem([glob for glob, _ in found], of="repositories"):
+        raise Wrong(line(node), f"weights {wrong}")
     return found
 
 

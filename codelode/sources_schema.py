@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from codelode.access import Label
-from codelode.repository_rules import MAX_REFS, HostVisibility
+from codelode.repository_rules import MAX_REFS, MAX_WEIGHT, HostVisibility, Urgency
 from codelode.sources import FIELDS, HostKind
 
 _TIME = {"type": "string", "pattern": "^[0-9]{1,6}[smhd]$", "examples": ["5m", "24h"]}
@@ -21,6 +21,7 @@ _NEEDED = {
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 _FLAG = {"type": "boolean"}
+_WEIGHT = {"type": "integer", "minimum": 1, "maximum": MAX_WEIGHT}
 
 
 def schema() -> dict[str, Any]:
@@ -108,6 +109,13 @@ _REPOSITORIES = _object(
         "every": _described(_TIME, "How often they are listed; the default is 1h."),
         "grace": _described(_TIME, "How long one stays that is not listed; the default is 7d."),
         "paused": _described(_TEXTS, "Globs over names; these repositories stay as they are."),
+        "priority": _described(
+            {"enum": [*Urgency]}, "Whether runs go before others, or give way; default: normal."
+        ),
+        "weights": _described(
+            {"type": "object", "additionalProperties": _WEIGHT},
+            "Globs over names, and how much of the workers these get; default: 1.",
+        ),
     }
 )
 _FIELDS: dict[str, Any] = {

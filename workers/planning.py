@@ -16,9 +16,10 @@ import structlog
 
 from codelode import logs
 from codelode.errors import CodelodeError, Rejected, Unavailable
-from codelode.ledger import Advance, FileManifest, WorkItem
+from codelode.ledger import Advance, FileManifest, Share, WorkItem
 from codelode.model import RefName, RepositoryName, Revision, Run, RunKind
 from codelode.ports import PublishedPackages
+from codelode.repository_rules import Urgency
 from codelode.settings import Settings
 from codelode.stages import has_language_model
 from workers import confined, estimating, layouts
@@ -58,7 +59,7 @@ def plan(run: Run, services: Services, *, is_wanted: Callable[[], bool]) -> Adva
     alone = partial(_alone, settings, is_wanted=is_wanted)
     with _plans.taken(is_wanted):
         if run.kind is RunKind.INDEX:
-            return alone(plan_pulled, run, fingerprint, checked_out)
+            return alone(plan_pulled, run, fingerprint, checked_out, _share(run, services))
         survey = alone(_survey, run, fingerprint, checked_out)
         try:
             sample = alone(_sample, run, survey)
@@ -126,10 +127,22 @@ def _prepared(services: Services, run: Run, fingerprint: str, checked_out: RefNa
     )
 
 
-def plan_pulled(services: Services, run: Run, fingerprint: str, checked_out: RefName) -> Advance:
+def _share(run: Run, services: Services) -> Share:
+    """Return the share of the workers that the sources file gives to the repository."""
+    repository = services.ledger.get(run.repository)
+    rules = services.ref_rules.of(repository.url) if repository else None
+    if rules is None:
+        return Share()
+    is_bulk = {Urgency.HIGH: False, Urgency.LOW: True}.get(rules.priority)
+    return Share(rules.weight(run.repository), is_bulk=is_bulk)
+
+
+def plan_pulled(
+    services: Services, run: Run, fingerprint: str, checked_out: RefName, share: Share
+) -> Advance:
     """Plan a run whose mirror is up to date."""
     prepared = _prepared(services, run, fingerprint, checked_out)
-    repository, manifest = run.repository, prepared.manifest
+    repository, manifest = run.repository, replace(prepared.manifest, share=share)
     if has_language_model(services.settings):
         manifest = replace(
             manifest, items=_by_priority(manifest, prepared.ref, repository, services)

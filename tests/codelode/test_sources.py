@@ -8,7 +8,7 @@ import yaml
 from codelode.access import Label
 from codelode.errors import InvalidSettings
 from codelode.repository_rules import FIELDS as RULES
-from codelode.repository_rules import HostVisibility, RepositoryRules
+from codelode.repository_rules import HostVisibility, RepositoryRules, Urgency
 from codelode.sources import FIELDS, App, Connection, HostKind, PermissionSync, Secret, parse, read
 from codelode.sources_schema import schema
 
@@ -45,6 +45,8 @@ connections:
       every: 15m
       grace: 3d
       paused: ["acme/huge*"]
+      priority: low
+      weights: {"acme/App": 3, "acme/*": 2}
   - {name: list, kind: urls, urls: [https://h/a/b/, "git@h:a/c"]}
   - {name: here, kind: folder, path: /srv/git/, repositories: {every: 1m}}
 """
@@ -111,10 +113,18 @@ def test_a_file_declares_whose_repositories_are_followed():
         every_s=900,
         grace_s=3 * 86_400,
         paused=("acme/huge*",),
+        priority=Urgency.LOW,
+        weights=(("acme/App", 3), ("acme/*", 2)),
     )
     assert (urls.urls, urls.repositories) == (("https://h/a/b", "git@h:a/c"), RepositoryRules())
     assert (folder.url, folder.repositories.every_s) == ("/srv/git", 60)
     assert [one.secret() for one in (urls, folder)] == ["", ""]
+
+
+def test_the_first_glob_that_matches_says_what_a_repository_weighs():
+    rules = parse(FOLLOWED, file="f")[0].repositories
+    names = ("acme/app", "acme/other", "else/where")
+    assert [rules.weight(name) for name in names] == [3, 2, 1]
 
 
 def test_a_file_declares_apps_in_the_place_of_tokens():
@@ -199,6 +209,9 @@ def test_the_digest_of_the_rules_changes_with_them_alone():
         (f"{ONE}  repositories: {{label: secret-label}}\n".replace("secret-", ""), 6, "no label"),
         (f"{ONE}  repositories: {{forks: some}}\n", 6, "write true or false"),
         (f"{ONE}  repositories: {{newest_tags: 0}}\n", 6, "write a number from 1 to 100"),
+        (f"{ONE}  repositories: {{priority: top}}\n", 6, "there are: high, normal, low"),
+        (f"{ONE}  repositories: {{weights: 3}}\n", 6, "weights must be a mapping"),
+        (f"{ONE}  repositories: {{weights: {{'a/*': 0}}}}\n", 6, "write a number from 1 to 100"),
         (f"{ONE}  repositories: {{newest_tags: many}}\n", 6, "write a number from 1 to 100"),
         (f"{ONE}  repositories: {{tags: ['a b']}}\n", 6, "write names of tags with letters"),
         (ONE.replace("gitea\n  url: https://h", "gitea"), 2, "needs the url"),

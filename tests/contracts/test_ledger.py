@@ -22,6 +22,7 @@ from codelode.ledger import (
     NOT_IN_FLIGHT,
     Advance,
     FileManifest,
+    Share,
     WorkItem,
 )
 from codelode.model import (
@@ -862,6 +863,41 @@ def test_a_run_of_many_files_has_a_share_of_a_stage_that_others_keep_busy(make):
     ledger.pass_on(bulk, path, stage="embed")
     ledger.pass_on(small, paths, stage="embed")
     assert ledger.begin(bulk, path, **turn) == (AHEAD,)  # what was owed is not kept
+
+
+def test_a_manifest_says_whether_a_run_gives_way(make):
+    ledger = make(window=BULK_FILES + 1)
+    many = tuple(map(item, range(BULK_FILES + 1)))
+    usual, low, high = (
+        ledger.create(RepositoryName(name), DEFAULT_REF).id for name in ("usual", "low", "high")
+    )
+    shares = {usual: Share(), low: Share(is_bulk=True), high: Share(is_bulk=False)}
+    for run, share in shares.items():
+        files = many if run == high else many[:1]
+        planned = replace(manifest(*files), share=share)
+        ledger.plan(run, planned, ref=MAIN, fingerprint=PRINT)
+    assert [ledger.run(run).is_bulk for run in shares] == [False, True, False]
+    turn = {"worker": "a", "stage": "parse", "yields": True}
+    found = [ledger.begin(run, [many[0].path], **turn) for run in shares]
+    assert found == [(1,), (AHEAD,), (1,)]
+
+
+def test_what_a_run_spends_is_divided_by_its_weight(make):
+    ledger = make(worker_ttl_s=60)
+    light, heavy = (
+        ledger.create(RepositoryName(name), DEFAULT_REF).id for name in ("light", "heavy")
+    )
+    path, turn = [item(1).path], {"worker": "a", "stage": "parse", "yields": True}
+    for run, weight in ((light, 1), (heavy, 3)):
+        planned = replace(manifest(item(1), item(2)), share=Share(weight))
+        ledger.plan(run, planned, ref=MAIN, fingerprint=PRINT)
+    began = time.monotonic()
+    assert [ledger.begin(run, path, **turn) for run in (light, heavy)] == [(1,), (1,)]
+    wait_until(lambda: time.monotonic() - began > 2 * AHEAD_MS / 1000, "time has passed")
+    for run in (heavy, light):
+        ledger.pass_on(run, path, stage="parse")
+    assert ledger.begin(light, path, **turn) == (AHEAD,)
+    assert ledger.begin(heavy, path, **turn) == (1,)
 
 
 def test_files_that_are_claimed_together_share_the_time(make):

@@ -22,7 +22,7 @@ from codelode.backends.memory.symbols import MemorySymbols
 from codelode.cli.children import worker_children
 from codelode.errors import CodelodeError, NotFound, Unavailable
 from codelode.jobs import Priority
-from codelode.ledger import BULK_FILES, FileManifest, WorkItem
+from codelode.ledger import BULK_FILES, FileManifest, Share, WorkItem
 from codelode.model import (
     BlobId,
     FileRecord,
@@ -46,6 +46,7 @@ from workers.stages import Onward, Stored
 APP = RepositoryName("acme/app")
 MAIN = RefName("main")
 LONG_S = 10
+SHARE = Share()
 
 
 class Blobs(dict):
@@ -150,14 +151,14 @@ class World:
         self.ledger.register(Repository(APP, "https://example.org/app", MAIN))
         self.ledger.heartbeat("this")
 
-    def start(self, files, repository=APP):
+    def start(self, files, repository=APP, share=SHARE):
         """A run of these files, by path; None: the file left the ref."""
         items = [
             WorkItem(path, BlobId("") if text is None else self.blobs.add(text))
             for path, text in files.items()
         ]
         run = self.ledger.create(repository, MAIN).id
-        manifest = FileManifest(Revision("1" * 40), tuple(items))
+        manifest = FileManifest(Revision("1" * 40), tuple(items), share=share)
         layouts.read(repository, manifest.revision, self.services)
         self.delivery.publish(run, self.ledger.plan(run, manifest, ref=MAIN, fingerprint="f"))
         return run
@@ -173,6 +174,11 @@ class World:
         """Work on the next late message, which may have been taken before others came."""
         stage, job = self.queues.late.popleft()
         self.handle(stage, job, priority=Priority.LATE)
+
+    def handle_next(self):
+        """Work on the next message of queues that are `Lines`."""
+        stage, job, priority = self.queues.next()
+        self.handle(stage, job, priority=priority)
 
     def handle(self, stage, job, **more):
         row = self.stages[stage]
@@ -533,7 +539,10 @@ def test_files_of_a_run_of_many_files_are_sent_behind_those_of_others(world):
     assert world.queues.priorities == {"parse": {Priority.FIRST, Priority.LATE_BULK}}
 
 
-def test_a_run_of_many_files_goes_on_while_smaller_ones_keep_every_stage_busy(make, written):
+@pytest.fixture
+def trivial(make, written):
+    """A world whose stages do nothing, and whose clock goes on whenever it is looked at."""
+
     def work(run, files, services):
         return [Onward() for _ in files]
 
@@ -545,22 +554,37 @@ def test_a_run_of_many_files_goes_on_while_smaller_ones_keep_every_stage_busy(ma
     stages = [
         Stage(name=name, work=f"stage_under_test:{name}", **shape) for name in ("work", "last")
     ]
-    ticks, numbers = itertools.count(), itertools.count()
-    world = make(stages, queues=Lines, now=lambda: next(ticks) / 20)
-    lines = world.queues.lines
+    ticks = itertools.count()
+    return make(stages, queues=Lines, now=lambda: next(ticks) / 20)
 
-    def start(files):
-        number = next(numbers)
-        name = RepositoryName(f"acme/{number}")
-        world.ledger.register(Repository(name, f"https://example.org/{name}", MAIN))
-        return world.start({f"{at}.py": f"x_{number} = {at}\n" for at in range(files)}, name)
 
-    large, small = start(BULK_FILES + 1), []
+def begun(world, files, share=SHARE):
+    """A run of so many files of a new repository."""
+    name = RepositoryName(f"acme/{len(world.ledger.names())}")
+    world.ledger.register(Repository(name, f"https://example.org/{name}", MAIN))
+    contents = {f"{at}.py": f"x = '{name} {at}'\n" for at in range(files)}
+    return world.start(contents, name, share=share)
+
+
+def done_of(world, runs):
+    return [world.ledger.run(run).done for run in runs]
+
+
+def test_a_run_of_many_files_goes_on_while_smaller_ones_keep_every_stage_busy(trivial):
+    world, lines = trivial, trivial.queues.lines
+    large, small = begun(world, BULK_FILES + 1), []
     for _ in range(1_500):
         if len(lines[Priority.FIRST]) + len(lines[Priority.LATE]) < 15:
-            small.append(start(15))
-        stage, job, priority = world.queues.next()
-        world.handle(stage, job, priority=priority)
-    done = world.ledger.run(large).done
-    others = sum(world.ledger.run(run).done for run in small)
+            small.append(begun(world, 15))
+        world.handle_next()
+    (done,), others = done_of(world, [large]), sum(done_of(world, small))
     assert others / 16 < done < others / 4, f"{done} beside {others}"
+
+
+@pytest.mark.parametrize("files", [250, 1_000], ids=["small", "bulk"])
+def test_runs_get_the_workers_in_the_relation_of_their_weights(trivial, files):
+    runs = [begun(trivial, files, Share(weight)) for weight in (3, 1)]
+    while sum(done_of(trivial, runs)) < files:
+        trivial.handle_next()
+    heavy, light = done_of(trivial, runs)
+    assert 2.4 < heavy / light < 3.6, f"{heavy} and {light}"

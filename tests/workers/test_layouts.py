@@ -198,6 +198,22 @@ def test_a_pull_keeps_the_layout_for_the_store_stage(make, start, tmp_path):
     assert layout.facts["go.mod"].name == "example.org/app"
 
 
+@pytest.mark.parametrize("name", ["app", "other"])
+def test_a_pull_gives_a_run_the_share_of_its_repository(make, tmp_path, name):
+    own = make()
+    sources = tmp_path / "sources.yaml"
+    connection = f"{{name: here, kind: folder, path: {tmp_path}/app"
+    sources.write_text(f"connections:\n- {connection}, repositories: {{priority: low}}}}\n")
+    vars(own)["settings"] = own.settings.model_copy(update={"sources": str(sources)})
+    folder = commit(tmp_path / name / "code", {"a.py": "a = 1\n"})
+    own.ledger.register(Repository(RepositoryName(name), str(folder)))
+    run = own.ledger.create(RepositoryName(name), DEFAULT_REF)
+
+    planning.plan(run, own, is_wanted=lambda: True)
+
+    assert own.ledger.run(run.id).is_bulk is (name == "app")
+
+
 def test_a_layout_is_the_same_after_it_was_kept():
     texts = {
         "caf\udce9.py": "",

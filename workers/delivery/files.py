@@ -29,7 +29,7 @@ import structlog
 from codelode.display import quoted
 from codelode.errors import CodelodeError, NotFound, Rejected, Unavailable
 from codelode.jobs import Priority
-from codelode.ledger import AHEAD, BULK_FILES, NOT_IN_FLIGHT, Advance
+from codelode.ledger import AHEAD, NOT_IN_FLIGHT, Advance
 from codelode.model import BlobId, FileRecord, FileState, RepositoryName, Run, RunId
 from codelode.stages import FILE_STAGES, Stage, begins_at, passed
 from workers.confined import Abandoned
@@ -368,7 +368,7 @@ class Delivery:
 
     def _is_bulk(self, run: RunId) -> bool:
         try:
-            return self._planned(run).total > BULK_FILES
+            return self._planned(run).is_bulk
         except NotFound:  # removed, which the next claim finds out
             return False
 

@@ -21,17 +21,21 @@ class Chosen:
 
 
 class RefRules:
-    """The rules of the connections that name branches or tags."""
+    """The rules of the connections, for their repositories."""
 
     def __init__(self, path: str) -> None:
         self._file = SourcesFile(path)
 
     def __call__(self, url: str) -> RepositoryRules | None:
         """Return the rules for a repository; None: no branch and no tag is named for it."""
+        rules = self.of(url)
+        return rules if rules and (rules.branches or rules.tags) else None
+
+    def of(self, url: str) -> RepositoryRules | None:
+        """Return the rules of the connection that a repository belongs to."""
         following = self._file.chosen(lambda one: one.repositories)
         owner = owner_of(url, following.values())
-        rules = owner.repositories if owner else None
-        return rules if rules and (rules.branches or rules.tags) else None
+        return owner.repositories if owner else None
 
 
 def chosen(refs: Sequence[str], rules: RepositoryRules) -> Chosen:

@@ -20,7 +20,6 @@ from codelode.estimates import Estimate
 from codelode.ledger import (
     AHEAD,
     AHEAD_MS,
-    BULK_FILES,
     BULK_SHARE,
     HELD,
     NOT_IN_FLIGHT,
@@ -71,6 +70,7 @@ class _Plan:
     fingerprint: str = ""
     patterns: str = ""
     committed_at: float = 0.0
+    weight: int = 1
     owner: str = ""  # the worker that pulls it
     since: float = 0.0
     attempts: int = 0  # claims of the pull
@@ -381,11 +381,13 @@ class MemoryLedger:
             total=len(manifest.items),
             skipped=len(manifest.skipped),
             notices=manifest.notices,
+            is_bulk=manifest.is_bulk,
         )
         self._runs[run] = found
         plan = self._plans[run]
         plan.todo, plan.fingerprint = list(manifest.items), fingerprint
         plan.patterns, plan.committed_at = manifest.patterns, manifest.committed_at
+        plan.weight = manifest.share.weight
         self._mark_unclean(found.repository, ref, fingerprint, is_rebuild=manifest.is_rebuild)
         self._record(self._files.setdefault((found.repository, ref), {}), manifest)
         known = self._repositories.get(found.repository)
@@ -544,7 +546,7 @@ class MemoryLedger:
         )
 
     def _is_bulk(self, run: RunId) -> bool:
-        return run in self._runs and self._runs[run].total > BULK_FILES
+        return run in self._runs and self._runs[run].is_bulk
 
     def _takes_turn(self, run: RunId, stage: str, *, yields: bool) -> bool:
         is_bulk = self._is_bulk(run)
@@ -585,7 +587,8 @@ class MemoryLedger:
     def _charge(self, run: RunId, entry: _InFlight) -> None:
         if entry.worker:
             took = 1000 * entry.share * max(0.0, self._age(entry.since))
-            self._spent[run, entry.stage] = self._come(run, entry.stage) + took
+            by_weight = took / self._plans[run].weight
+            self._spent[run, entry.stage] = self._come(run, entry.stage) + by_weight
             if self._is_shared(entry.stage):
                 self._owe(entry.stage, -took if self._is_bulk(run) else took / BULK_SHARE)
 

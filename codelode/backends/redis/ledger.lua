@@ -21,7 +21,7 @@
 --   leaving_refs      SET of NAME:REF, removed refs of registered repositories; likewise
 --   generation        counter of the changes that a search can see
 --   run:ID:at         HASH stage -> number of the run's files that wait or are worked on there
---   run:ID:spent      HASH stage -> ms that the run's files took there
+--   run:ID:spent      HASH stage -> ms that the run's files took there, by the weight of the run
 --   spent:STAGE       ZSET run that has files at the stage -> the same ms
 --   turns             HASH stage -> what the run had spent there that began files there last
 --   owed              HASH stage -> ms that bulk runs may spend there before other runs, if above 0
@@ -114,7 +114,8 @@ end
 -- Adds to what a run has spent at a stage. While other runs have files there too, bulk ones are owed
 -- a share of the time of the others.
 local function spend(run, stage, ms)
-  set_spent(run, stage, spent(run, stage) + ms)
+  local weight = tonumber(run_field(run, 'weight') or 1)
+  set_spent(run, stage, spent(run, stage) + ms / weight)
   if has_bulk(stage) and has_small(stage) then
     set_owed(stage, owed(stage) + (is_bulk(run) and -ms or ms / bulk_share))
   end
@@ -398,7 +399,7 @@ return 1
 
 --- plan_commit
 -- run, window, skipped, 1 if the index does not hold what the records said, then 0 or 1 (pinned)
--- if the ref becomes the default one, else empty, most files of a run that is not bulk -> advance
+-- if the ref becomes the default one, else empty, 1 if the run is bulk, else empty, weight -> advance
 local run, window = ARGV[1], tonumber(ARGV[2])
 if run_field(run, 'state') ~= 'pulling' then return {{}, 0, ''} end
 if ARGV[4] == '1' then -- from now on the records describe this run's index
@@ -414,7 +415,7 @@ if ARGV[5] ~= '' and known then
 end
 local total = redis.call('LLEN', key('run:' .. run .. ':todo'))
 redis.call('HSET', key('run:' .. run), 'state', 'indexing', 'skipped', ARGV[3], 'total', total)
-if total > tonumber(ARGV[6]) then redis.call('HSET', key('run:' .. run), 'is_bulk', '1') end
+redis.call('HSET', key('run:' .. run), 'is_bulk', ARGV[6], 'weight', ARGV[7])
 return advance(run, window)
 
 --- begin

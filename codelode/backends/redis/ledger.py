@@ -23,15 +23,7 @@ from codelode.backends.redis import scripts
 from codelode.backends.redis.connection import translated
 from codelode.errors import NotFound
 from codelode.estimates import Estimate
-from codelode.ledger import (
-    AHEAD_MS,
-    BULK_FILES,
-    BULK_SHARE,
-    SAVED_MS,
-    Advance,
-    FileManifest,
-    WorkItem,
-)
+from codelode.ledger import AHEAD_MS, BULK_SHARE, SAVED_MS, Advance, FileManifest, WorkItem
 from codelode.model import (
     BlobId,
     FilePatterns,
@@ -335,7 +327,8 @@ class RedisLedger:
             self._run_script("plan_records", run, *_flat(records))
         becomes = int(manifest.is_pinned) if manifest.makes_default else ""
         counts = (self._window, len(manifest.skipped))
-        return self._advance("plan_commit", run, *counts, is_rebuild, becomes, BULK_FILES)
+        share = ("1" if manifest.is_bulk else "", manifest.share.weight)
+        return self._advance("plan_commit", run, *counts, is_rebuild, becomes, *share)
 
     def begin(
         self,
@@ -622,4 +615,5 @@ def _run(fields: Mapping[bytes, bytes]) -> Run:
         finished_at=float(text.get("finished_ms", 0)) / 1000,
         kind=RunKind(text.get("kind", RunKind.INDEX)),
         estimate=estimates.load(text.get("estimate", "")),
+        is_bulk=bool(text.get("is_bulk")),
     )
