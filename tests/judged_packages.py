@@ -10,6 +10,9 @@ from pathlib import Path
 JUDGED = Path(__file__).parent / "end_to_end" / "judged"
 QUERIES = JUDGED / "queries.json"
 
+#: What engineers paste and ask: messages, traces, keys, lines of code, misspelt names, callers.
+ENGINEERS = JUDGED / "engineers.json"
+
 #: Repository → packages, files of `lib-rt` alone of mypyc: the rest is compiled or no C.
 PACKAGES = {
     "judged/celery": ("celery",),

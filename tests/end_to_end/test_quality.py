@@ -1,7 +1,8 @@
 """The bundled judged queries: answers over real code do not get worse unseen.
 
 The corpora are installed packages whose versions the lock file pins. Queries and answers are
-written by hand (`judged/queries.json`); the figures to hold are beside them, one file per store.
+written by hand: questions and names in `judged/queries.json`, and in `judged/engineers.json` what
+engineers paste and ask. The figures to hold are beside them, one file per store.
 When a change of ranking is meant, or a package is updated, write them anew:
 
     UPDATE_BASELINE=1 .venv/bin/pytest tests/end_to_end/test_quality.py
@@ -12,11 +13,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from codelode.operations.evaluation import judged
-from tests.judged_packages import JUDGED, PACKAGES, QUERIES, commit_packages
+from tests.judged_packages import ENGINEERS, JUDGED, PACKAGES, QUERIES, commit_packages
 
 
 @pytest.fixture(scope="session")
@@ -37,13 +41,13 @@ def baseline(asked):
     return JUDGED / f"baseline-{asked.settings().store}.json"
 
 
-def evaluate(cluster, *arguments):
+def evaluate(cluster, *arguments, queries=QUERIES):
     return subprocess.run(
-        [sys.executable, "-m", "codelode", "eval", str(QUERIES), *arguments],
+        [sys.executable, "-m", "codelode", "eval", str(queries), *arguments],
         env={**cluster.environment(), "CODELODE_SERVER": cluster.facts["grpc"]},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 
@@ -53,6 +57,16 @@ def test_answers_are_as_good_as_they_were(asked, baseline):
         evaluate(asked, "--save", str(baseline))
 
     done = evaluate(asked, "--baseline", str(baseline))
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_engineers_paste_is_found_as_well_as_it_was(asked):
+    baseline = JUDGED / f"engineers-{asked.settings().store}.json"
+    if os.environ.get("UPDATE_BASELINE"):
+        evaluate(asked, "--save", str(baseline), queries=ENGINEERS)
+
+    done = evaluate(asked, "--baseline", str(baseline), queries=ENGINEERS)
 
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -71,3 +85,34 @@ def test_every_language_and_kind_of_query_is_asked():
     assert {query.language for query in queries} == {"python", "javascript", "c"}
     assert {query.category for query in queries} == {"symbol", "semantic", "architecture"}
     assert len({(query.repository, query.text) for query in queries}) == len(queries) >= 60
+
+
+def test_engineers_ask_in_many_ways():
+    queries = judged.read(ENGINEERS)
+
+    kinds = Counter(query.category for query in queries)
+    assert set(kinds) == {
+        *(
+            "message",
+            "trace",
+            "key",
+            "configured",
+            "caller",
+            "typo",
+            "snippet",
+            "member",
+            "question",
+        )
+    }
+    assert min(kinds.values()) >= 10
+    assert len({(query.repository, query.text) for query in queries}) == len(queries) >= 200
+
+
+@pytest.mark.parametrize("file", [QUERIES, ENGINEERS], ids=lambda file: file.stem)
+def test_every_answer_is_in_the_installed_packages(file):
+    installed = Path(sysconfig.get_path("purelib"))
+    targets = {target for query in judged.read(file) for target in query.targets}
+
+    for target in targets:
+        lines = (installed / target.path).read_text("utf-8").count("\n") + 1
+        assert (target.end_line or 1) <= lines, target
