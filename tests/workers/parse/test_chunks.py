@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from codelode.definitions import definition, headed
 from codelode.model import Kind, embedding_text, locate
+from tests.processor_time import processor_time_below
 from workers.parse import chunk, decode, parse
 from workers.parse.pieces import OVERLAP_CHARS
 
@@ -145,9 +146,10 @@ def test_parsing_is_deterministic(data, path):
         pytest.param(b"use a::{" * 10_000, "a.rs", id="nested imports"),
     ],
 )
-@pytest.mark.timeout(60)
 def test_generated_files_are_parsed_in_time_and_in_bounds(data, path):
-    assert_partition(data, parse(data, path=path))
+    with processor_time_below(60):
+        parsed = parse(data, path=path)
+    assert_partition(data, parsed)
 
 
 def function(name, lines=20):
