@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import AnyStr
 
 from codelode.model import Chunk
 
@@ -17,12 +18,24 @@ def file_text(chunks: Sequence[Chunk]) -> str:
 
     Chunks leave out only blank lines, which are put back.
     """
-    parts: list[str] = []
+    return _joined(((one.start_line, one.end_line, one.content) for one in chunks), "\r", "\n")
+
+
+def raw_text(pieces: Iterable[tuple[int, int, bytes]]) -> bytes:
+    """Return the text of a file as `file_text` does, in UTF-8.
+
+    `pieces`: first and last line and content of each chunk, in file order.
+    """
+    return _joined(pieces, b"\r", b"\n")
+
+
+def _joined(pieces: Iterable[tuple[int, int, AnyStr]], mac: AnyStr, unix: AnyStr) -> AnyStr:
+    parts: list[AnyStr] = []
     line = 1
-    for chunk in chunks:
-        if chunk.start_line > line:
-            parts.append("\n" * (chunk.start_line - line))
-        parts.append(chunk.content)
-        line = chunk.end_line + chunk.content.endswith("\n")
-    text = "".join(parts)
-    return text.replace("\r\n", "\n") if "\r" in text else text
+    for start, end, content in pieces:
+        if start > line:
+            parts.append(unix * (start - line))
+        parts.append(content)
+        line = end + content.endswith(unix)
+    text = unix[:0].join(parts)
+    return text.replace(mac + unix, unix) if mac in text else text

@@ -497,6 +497,13 @@ class HybridQuery:
         )
 
 
+class FileText(NamedTuple):
+    """The text of a file, put together from its chunks."""
+
+    language: str  # of its first chunk
+    raw: bytes  # UTF-8, with `\n` as line break
+
+
 @dataclass(frozen=True, slots=True)
 class FileQuery:
     """A query to a chunk store for the files whose text, or a name in them, may match a pattern.

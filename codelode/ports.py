@@ -32,6 +32,7 @@ from codelode.model import (
     FileChunks,
     FileKey,
     FileQuery,
+    FileText,
     HybridQuery,
     LocatedSymbol,
     RefName,
@@ -134,6 +135,12 @@ class ChunkSearch(Protocol):
         """Return all chunks of each file at the ref, in file order, in one round trip.
 
         Every requested file is a key; a file that is not at the ref has no chunks.
+        """
+
+    async def texts(self, places: Sequence[FileKey], ref: RefName) -> Mapping[FileKey, FileText]:
+        """Return the text of each file at the ref, in one round trip; files not there are left out.
+
+        It takes less than `files` where nothing else of the chunks is needed.
         """
 
     async def count(self, visible: Visibility) -> int:

@@ -6,7 +6,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, islice, takewhile
+from itertools import islice, takewhile
+
+import numpy as np
 
 from codelode import deadline
 from gateway.exact.pattern import Pattern
@@ -14,6 +16,8 @@ from gateway.exact.pattern import Pattern
 #: Characters of a line that are returned, and matches in it that are marked.
 MAX_LINE_CHARS = 1_000
 MAX_SPANS = 100
+
+_LINE_BREAK = ord("\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +40,16 @@ class Line:
 
 
 class Text:
-    """The text of a file as bytes, with the places of its lines."""
+    """The text of a file in UTF-8, with the places of its lines."""
 
-    def __init__(self, text: str) -> None:
-        self.raw = text.removesuffix("\n").encode("utf-8", "replace")
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw.removesuffix(b"\n")
 
     @cached_property
     def _starts(self) -> list[int]:
         """The first byte of each line and of the one that would follow; few files need them."""
-        lengths = (len(line) + 1 for line in self.raw.split(b"\n"))
-        return list(accumulate(lengths, initial=0))
+        ends = np.flatnonzero(np.frombuffer(self.raw, np.uint8) == _LINE_BREAK)
+        return [0, *(ends + 1).tolist(), len(self.raw) + 1]
 
     @property
     def count(self) -> int:

@@ -8,9 +8,14 @@ from codelode import globs
 from codelode.model import Chunk, Filters
 
 
+def admits_parts(filters: Filters) -> bool:
+    """Return whether the filters may admit a part of a file alone."""
+    return bool(filters.kinds or filters.symbols or filters.block_types)
+
+
 def admitted(chunks: Sequence[Chunk], filters: Filters) -> Callable[[int], bool]:
     """Return a test whether a line is in a chunk that the filters admit."""
-    if not (filters.kinds or filters.symbols or filters.block_types):
+    if not admits_parts(filters):
         return lambda _: True  # the whole file is inside
     ranges = [
         range(chunk.start_line, chunk.end_line + 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeVar
@@ -18,14 +18,13 @@ from codelode import deadline
 from codelode.access import Principal, Visibility
 from codelode.counts import counted
 from codelode.errors import InvalidQuery
-from codelode.file_text import file_text
 from codelode.grams import NOTHING
-from codelode.model import Chunk, FileKey, FileQuery, Filters, RepositoryName
+from codelode.model import Chunk, FileKey, FileQuery, FileText, Filters, RepositoryName
 from codelode.permalinks import permalink
 from codelode.query_language import WrittenFilter, leading_filters, whole_text
 from gateway.exact.matching import Text, lines, matching
 from gateway.exact.pattern import Pattern, Wanted, check_length, compiled
-from gateway.exact.scope import admitted
+from gateway.exact.scope import admits_parts, admitted
 from gateway.service import queries
 from gateway.service.audit import involve, note
 from gateway.service.capabilities import permitted
@@ -147,8 +146,12 @@ async def _found(
 ) -> list[MatchingFile]:
     """Search the files of a batch, and return those that match."""
     ref = search.filters.ref
-    held = await dependencies.published.call(lambda backends: backends.chunks.files(batch, ref))
-    found = await asyncio.to_thread(_searched, search, held, done)
+    call = dependencies.published.call
+    held = await call(lambda backends: backends.chunks.texts(batch, ref))
+    chunks: Mapping[FileKey, Sequence[Chunk]] = {}
+    if admits_parts(search.filters):
+        chunks = await call(lambda backends: backends.chunks.files(batch, ref))
+    found = await asyncio.to_thread(_searched, search, batch, held, chunks, done)
     named = tuple(dict.fromkeys(file.repository for file in found))
     done.repositories.update(dict.fromkeys(named))
     involve(named)
@@ -157,32 +160,41 @@ async def _found(
 
 
 def _searched(
-    search: _Search, held: Mapping[FileKey, Sequence[Chunk]], done: _Progress
+    search: _Search,
+    batch: Sequence[FileKey],
+    held: Mapping[FileKey, FileText],
+    chunks: Mapping[FileKey, Sequence[Chunk]],
+    done: _Progress,
 ) -> list[MatchingFile]:
+    """Search the files of a batch. `chunks`: of the files, if filters admit only some of them."""
     found = []
-    for place, chunks in held.items():
+    for place in batch:
         if done.count >= search.limit:
             break
         deadline.check()
         done.read += 1
-        file = _file(search, place, chunks, most=search.limit - done.count)
-        if file is not None:
-            found.append(file)
-            done.files += 1
-            done.count += file.count
+        if place in held:  # else it was removed meanwhile
+            is_inside = admitted(chunks.get(place, ()), search.filters)
+            file = _file(search, place, held[place], is_inside, most=search.limit - done.count)
+            if file is not None:
+                found.append(file)
+                done.files += 1
+                done.count += file.count
         if done.count >= search.limit:
             done.stopped_at = place
     return found
 
 
 def _file(
-    search: _Search, place: FileKey, chunks: Sequence[Chunk], *, most: int
+    search: _Search,
+    place: FileKey,
+    held: FileText,
+    is_inside: Callable[[int], bool],
+    *,
+    most: int,
 ) -> MatchingFile | None:
-    """Return the matching lines of a file; None: there are none, or it was removed meanwhile."""
-    if not chunks:
-        return None
-    text = Text(file_text(chunks))
-    is_inside = admitted(chunks, search.filters)
+    """Return the matching lines of a file; None: there are none."""
+    text = Text(held.raw)
     matched = (one for one in matching(search.pattern, text) if is_inside(one[0]))
     by_number = dict(islice(matched, min(most, search.most_per_file)))
     if not by_number:
@@ -190,7 +202,7 @@ def _file(
     request = search.request
     around = {"before": request.before_lines, "after": request.after_lines}
     shown = () if request.without_lines else lines(text, by_number, **around)
-    return MatchingFile(*place, chunks[0].language, len(by_number), shown)
+    return MatchingFile(*place, held.language, len(by_number), shown)
 
 
 def _at_commit(file: MatchingFile, covered: Coverage) -> MatchingFile:

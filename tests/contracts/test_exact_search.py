@@ -12,6 +12,7 @@ from codelode.access import EVERYTHING, Visibility
 from codelode.backends.local import LocalChunkSearch, LocalChunkStore, keyword_index
 from codelode.backends.memory.chunks import MemoryChunkStore
 from codelode.backends.weaviate import WeaviateChunkSearch, WeaviateChunkStore
+from codelode.file_text import file_text
 from codelode.grams import NOTHING
 from codelode.model import (
     Category,
@@ -180,6 +181,26 @@ async def test_a_file_is_found_by_its_text_at_the_ref(index):
     index.write({"a.py": None}, refs=(MAIN,))
     assert await index.paths("new_ending") == []
     assert await index.paths("new_ending", ref=DEV) == ["a.py"]
+
+
+async def test_the_text_of_a_file_is_that_of_its_chunks_at_the_ref(index):
+    long = "x = '" + "word " * 3_000 + "'\r\ny = 1\n"
+    files = {"client.py": CLIENT, "long.py": long, "empty.md": "", "blank.py": "\n\n\na = 1\n\n\nb"}
+    index.write(files, refs=(MAIN, DEV))
+    index.write({"client.py": "class Other: pass\n"}, refs=(DEV,))
+    places = [(APP, path) for path in (*files, "missing.py")] + [(LIB, "client.py")]
+
+    for ref in (MAIN, DEV):
+        chunks = await index.search.files(places, ref)
+        expected = {
+            place: (held[0].language, file_text(held).encode())
+            for place, held in chunks.items()
+            if held
+        }
+        assert await index.search.texts(places, ref) == expected
+        assert len(expected) == 3
+    assert (await index.search.texts(places, MAIN))[APP, "long.py"].raw.startswith(b"x = 'word w")
+    assert await index.search.texts([], MAIN) == {}
 
 
 async def test_filters_of_files_and_visibility_apply(index):

@@ -15,7 +15,7 @@ from gateway.exact.pattern import MAX_CHARS, MAX_INSTRUCTIONS, Wanted, compiled
 
 def found(pattern, text, *, before=0, after=0, **options):
     """The lines as `number sign text`."""
-    held = Text(text)
+    held = Text(text.encode())
     matched = dict(matching(compiled(Wanted(pattern, **options)), held))
     return lines(held, matched, before=before, after=after)
 

@@ -161,10 +161,13 @@ def _limited(
 def files(snapshot: Snapshot, query: FileQuery) -> list[FileKey]:
     """Return the files inside the filters that have the trigrams of the query, in order."""
     columns = snapshot.columns
-    inside = np.flatnonzero(columns.inside(query.filters, query.visible))
-    if query.grams != NOTHING:
+    mask = columns.inside(query.filters, query.visible)
+    if query.grams == NOTHING or not len(columns.rows):
+        inside = np.flatnonzero(mask)
+    else:
         rows = keyword_index.holding(snapshot.searcher, query.grams)
-        inside = inside[np.isin(columns.rows[inside], rows)]
+        positions = columns.positions(rows)
+        inside = positions[mask[positions] & (columns.rows[positions] == rows)]
     deadline.check()
     names = columns.texts_at("repositories", inside.tolist())
     paths = columns.texts_at("paths", inside.tolist())

@@ -22,7 +22,15 @@ from codelode.backends.local.dictionary import Mask
 from codelode.backends.local.errors import translated
 from codelode.backends.local.snapshots import Snapshot, Snapshots
 from codelode.fusion import shortlist
-from codelode.model import Candidate, Chunk, FileKey, FileQuery, HybridQuery, RefName
+from codelode.model import (
+    Candidate,
+    Chunk,
+    FileKey,
+    FileQuery,
+    FileText,
+    HybridQuery,
+    RefName,
+)
 from codelode.vectors import Vector
 
 
@@ -57,6 +65,9 @@ class LocalChunkSearch:
         self, places: Sequence[FileKey], ref: RefName
     ) -> Mapping[FileKey, tuple[Chunk, ...]]:
         return await asyncio.to_thread(self._files, places, ref)
+
+    async def texts(self, places: Sequence[FileKey], ref: RefName) -> Mapping[FileKey, FileText]:
+        return await asyncio.to_thread(self._texts, places, ref)
 
     async def count(self, visible: Visibility) -> int:
         return await asyncio.to_thread(self._count, visible)
@@ -95,6 +106,14 @@ class LocalChunkSearch:
                     found = index.cache.take(connection, snapshot.columns, positions)
                 chunks = [found[at].chunk for at in positions]
         return by_file(places, chunks)
+
+    def _texts(self, places: Sequence[FileKey], ref: RefName) -> dict[FileKey, FileText]:
+        with translated(self._folder):
+            index = self._index()
+            if index is None or not places:
+                return {}
+            with index.snapshots.reading() as (connection, _):
+                return tables.file_texts(connection, list(dict.fromkeys(places)), ref)
 
     def _count(self, visible: Visibility) -> int:
         with translated(self._folder):

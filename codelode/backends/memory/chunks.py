@@ -15,7 +15,13 @@ import numpy as np
 from codelode import globs, grams
 from codelode.access import Visibility
 from codelode.backends import words
-from codelode.backends.chunk_stores import by_file, chunk_vector, require_distinct, require_vectors
+from codelode.backends.chunk_stores import (
+    by_file,
+    chunk_vector,
+    require_distinct,
+    require_vectors,
+    text_by_file,
+)
 from codelode.chunk_map import ChunkVector
 from codelode.file_text import file_text
 from codelode.fusion import shortlist
@@ -26,6 +32,7 @@ from codelode.model import (
     FileChunks,
     FileKey,
     FileQuery,
+    FileText,
     HybridQuery,
     RefName,
     RepositoryName,
@@ -146,6 +153,9 @@ class MemoryChunkStore:
     ) -> Mapping[FileKey, tuple[Chunk, ...]]:
         chunks = (entry.chunk for entry in self._snapshot())
         return by_file(places, (chunk for chunk in chunks if ref in chunk.refs))
+
+    async def texts(self, places: Sequence[FileKey], ref: RefName) -> Mapping[FileKey, FileText]:
+        return text_by_file(await self.files(places, ref))
 
     async def count(self, visible: Visibility) -> int:
         return sum(entry.chunk.repository in visible for entry in self._snapshot())

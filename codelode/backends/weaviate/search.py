@@ -25,7 +25,7 @@ from weaviate.classes.query import FilterReturn
 
 from codelode.access import Visibility
 from codelode.backends import words
-from codelode.backends.chunk_stores import by_file, require_dim
+from codelode.backends.chunk_stores import by_file, require_dim, text_by_file
 from codelode.backends.weaviate import versions
 from codelode.backends.weaviate.batch import PAGE
 from codelode.backends.weaviate.circuit_breaker import CircuitBreaker
@@ -59,6 +59,7 @@ from codelode.model import (
     ChunkId,
     FileKey,
     FileQuery,
+    FileText,
     HybridQuery,
     RefName,
     RepositoryName,
@@ -163,6 +164,9 @@ class WeaviateChunkSearch:
 
         # The condition is less strict than the paths: it marks white space.
         return by_file(places, await self._call(fetch, empty=()) if places else ())
+
+    async def texts(self, places: Sequence[FileKey], ref: RefName) -> Mapping[FileKey, FileText]:
+        return text_by_file(await self.files(places, ref))
 
     async def count(self, visible: Visibility) -> int:
         named = visible.among(())
