@@ -1,11 +1,13 @@
-"""Searches per second with one gateway and with several, `codelode up --gateways N`.
+"""Rate and times of searches with one gateway and with several, `codelode up --gateways N`.
 
     python tests/bench/quality.py --eval DIR --corpora FOLDER --data DATA
     python tests/bench/gateways.py --eval DIR --data DATA [--counts 1,2] [--callers 4]
 
 Asks the judged queries from the index that `quality.py` left in DATA, the query cache left out.
 Each caller is a process with a connection of its own, because a connection stays with one gateway.
-The numbers of gateways take turns, so that a busy machine is as busy for each of them.
+The numbers of gateways take turns, so that a busy machine is as busy for each of them. Times are
+those of the callers, first of one caller alone, then of all callers at once. Memory is the
+proportional set size: what processes share counts once for all of them.
 """
 
 from __future__ import annotations
@@ -24,8 +26,10 @@ import embedded
 import quality
 
 from codelode.client import Client
+from codelode.operations.evaluation.metrics import percentile
 
 ROUNDS = 2
+WARM_S = 3.0
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -57,27 +61,38 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 def _measure(count: int, texts: Sequence[str], options: argparse.Namespace) -> str:
     with embedded.running(options.data.resolve(), workers=1, gateways=count) as cluster:
-        call = partial(_searches, cluster.address, texts, options.seconds)
+        call = partial(_times, cluster.address, texts, options.seconds)
+        callers = range(options.callers)
         with ProcessPoolExecutor(options.callers, mp_context=get_context("spawn")) as pool:
-            list(pool.map(partial(_searches, cluster.address, texts, 1.0), range(options.callers)))
+            list(pool.map(partial(_times, cluster.address, texts, WARM_S), callers))
+            alone = pool.submit(call, options.callers).result()
             before = _cpu_s(cluster)
-            searches = sum(pool.map(call, range(options.callers)))
+            taken = [one for times in pool.map(call, callers) for one in times]
             spent_s = _cpu_s(cluster) - before
+        gateways = [one for one in embedded.processes(cluster.pid) if one.name == "gateway"]
     return (
-        f"{searches / options.seconds:.0f} searches/s, "
-        f"{1_000 * spent_s / searches:.1f} ms of processor time a search"
+        f"alone {_percentiles(alone)}; {options.callers} callers {_percentiles(taken)}, "
+        f"{len(taken) / options.seconds:.0f} searches/s, "
+        f"{1_000 * spent_s / len(taken):.1f} ms of processor time a search; "
+        f"memory {', '.join(f'{one.pss / 1e6:.0f}' for one in gateways)} MB"
     )
 
 
-def _searches(address: str, texts: Sequence[str], seconds: float, seed: int) -> int:
-    """Count the searches that one caller has answered in this time."""
+def _times(address: str, texts: Sequence[str], seconds: float, seed: int) -> list[float]:
+    """Return how long each search of one caller took, ms, for so many seconds."""
     shuffled = random.Random(seed).sample(texts, len(texts))
-    ends_at, count = time.monotonic() + seconds, 0
+    ends_at, times = time.monotonic() + seconds, list[float]()
     with Client(address, timeout_s=60) as client:
         while time.monotonic() < ends_at:
-            client.search(shuffled[count % len(shuffled)], skip_cache=True)
-            count += 1
-    return count
+            started = time.perf_counter()
+            client.search(shuffled[len(times) % len(shuffled)], skip_cache=True)
+            times.append(1_000 * (time.perf_counter() - started))
+    return times
+
+
+def _percentiles(milliseconds: Sequence[float]) -> str:
+    found = (f"p{p} {percentile(milliseconds, p):.1f}" for p in (50, 95, 99))
+    return f"{', '.join(found)} ms"
 
 
 def _cpu_s(cluster: embedded.Cluster) -> float:

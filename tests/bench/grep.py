@@ -1,24 +1,37 @@
 """Exact search over real source trees: time of a search, and the size of the index, part by part.
 
-    python tests/bench/grep.py FOLDER… [--rg PATH] [--keep FOLDER]
+    python tests/bench/grep.py FOLDER… [--rg PATH] [--zoekt FOLDER] [--count N] [--keep FOLDER]
 
 Each folder is indexed as a repository in an embedded store, with its text files as the parser cuts
 them and with random vectors. A search is one call of the service function, from the checked
 request to the last line, in this process; its processor time is that of all threads. With --rg,
-ripgrep searches the same files in the same run, with its files in the page cache.
+ripgrep searches the same files in the same run, with its files in the page cache. With --zoekt, the
+folder of the programs `zoekt-index` and `zoekt-webserver`, zoekt searches them too, over HTTP.
+
+The first table has single searches. The second has percentiles over N words of the trees, taken at
+random from their text, so common words are among them as often as they are written, and over N
+expressions that begin with such a word. codelode and zoekt stop at 1,000 lines; ripgrep does not.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import http.client
 import json
+import random
+import re
+import socket
 import statistics
 import subprocess
 import tempfile
 import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +45,7 @@ from codelode.model import (
     RepositoryName,
     locate,
 )
+from codelode.operations.evaluation.metrics import percentile
 from codelode.settings import Settings
 from gateway import service
 from gateway.service.published import Published
@@ -44,6 +58,10 @@ DIM, IDENTITY = 256, "bench"
 MAX_FILE_BYTES = 1_000_000
 FILES_PER_CALL = 100
 REPEATS = 15
+SEED = 7
+
+#: A word of the second table: long enough for a trigram.
+WORD = re.compile(r"[A-Za-z_]\w{3,}")
 REFS = (DEFAULT_REF, RefName("main"))
 
 #: What is searched: name → request. Those with a limit stop there, as on the command line.
@@ -125,18 +143,130 @@ async def measured(world: World, request: GrepRequest) -> dict[str, object]:
     }
 
 
-def by_ripgrep(rg: str, folders: list[Path], request: GrepRequest) -> float:
+def by_ripgrep(rg: str, folders: list[Path], request: GrepRequest, *, times: int = 5) -> float:
     """Return the median time of ripgrep for the same pattern, ms."""
     options = {"-F": request.literal, "-i": request.ignore_case, "-w": request.whole_word}
     options["-U"] = request.multiline
     given = [name for name, is_given in options.items() if is_given]
     command = [rg, "--no-config", "-n", *given, "-e", request.pattern, *map(str, folders)]
-    times = []
-    for _ in range(5):
+    taken = []
+    for _ in range(times):
         started = time.perf_counter()
         subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
-        times.append(1000 * (time.perf_counter() - started))
-    return round(statistics.median(times), 1)
+        taken.append(1000 * (time.perf_counter() - started))
+    return round(statistics.median(taken), 1)
+
+
+def words(folders: list[Path], count: int) -> list[str]:
+    """Return words of the trees, taken at random from their text."""
+    rng, found = random.Random(SEED), dict[str, None]()
+    files = [data for folder in folders for data in texts(folder).values() if data]
+    while len(found) < count:
+        (data,) = rng.choices(files, weights=[len(one) for one in files])
+        held = WORD.findall(data.decode("utf-8", "replace"))
+        if held:
+            found[rng.choice(held)] = None
+    return list(found)
+
+
+def expression(word: str) -> str:
+    """Return an expression for the word where it is called, assigned, or part of a longer name."""
+    return rf"{word}\w*\s*[(=]"
+
+
+class Zoekt:
+    """Searches the folders with zoekt, whose server runs until `close`."""
+
+    def __init__(self, programs: Path, folders: list[Path]) -> None:
+        self._index = tempfile.TemporaryDirectory()
+        for folder in folders:
+            command = [programs / "zoekt-index", "-index", self._index.name, folder]
+            subprocess.run(command, check=True, capture_output=True)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        listen = ["-index", self._index.name, "-listen", f"127.0.0.1:{port}", "-rpc"]
+        self._server = subprocess.Popen(
+            [programs / "zoekt-webserver", *listen],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self._connection = http.client.HTTPConnection("127.0.0.1", port)
+        self._await_shards(len(folders))
+
+    def close(self) -> None:
+        self._connection.close()
+        self._server.terminate()
+        self._server.wait()
+        self._index.cleanup()
+
+    def size_mb(self) -> float:
+        return sum(parts(Path(self._index.name)).values())
+
+    def search(self, pattern: str, *, is_literal: bool) -> None:
+        quoted = json.dumps(re.escape(pattern) if is_literal else pattern)
+        self._ask({"Q": f"regex:{quoted} case:yes", "Opts": {"TotalMaxMatchCount": 1_000}})
+
+    def _ask(self, request: dict[str, object]) -> Any:
+        body = json.dumps(request)
+        self._connection.request("POST", "/api/search", body, {"Content-Type": "application/json"})
+        answer = self._connection.getresponse()
+        held = answer.read()
+        if answer.status != 200:
+            raise SystemExit(f"zoekt: {answer.status} {held[:200]!r}")
+        return json.loads(held)
+
+    def _await_shards(self, count: int) -> None:
+        for _ in range(300):
+            with suppress(OSError, http.client.HTTPException):
+                found = self._ask({"Q": "type:repo .", "Opts": {}})
+                if len(found["Result"]["Files"] or ()) >= count:
+                    return
+            self._connection.close()
+            time.sleep(0.1)
+        raise SystemExit("zoekt did not load its index in time")
+
+
+def compared(world: World, given: argparse.Namespace) -> None:
+    """Print the percentiles of the time of each tool over the same words and expressions."""
+    known = words(given.folders, given.count)
+    sets = {
+        "words": [(word, True) for word in known],
+        "expressions": [(expression(word), False) for word in known],
+    }
+    zoekt = Zoekt(given.zoekt, given.folders) if given.zoekt else None
+    if zoekt:
+        print(json.dumps({"zoekt_index_mb": round(zoekt.size_mb(), 1)}))
+    for name, patterns in sets.items():
+        taken: defaultdict[str, list[float]] = defaultdict(list)
+        for pattern, is_literal in patterns:  # the tools take turns, so that load hits them all
+            for tool, took_ms in by_each(world, given, zoekt, pattern, is_literal=is_literal):
+                taken[tool].append(took_ms)
+        for tool, times in taken.items():
+            found = {f"p{p}_ms": round(percentile(times, p), 1) for p in (50, 95, 99)}
+            print(
+                json.dumps({"over": name, "tool": tool, "count": len(times), **found}), flush=True
+            )
+    if zoekt:
+        zoekt.close()
+
+
+def by_each(
+    world: World, given: argparse.Namespace, zoekt: Zoekt | None, pattern: str, *, is_literal: bool
+) -> Iterator[tuple[str, float]]:
+    """Yield the time of each tool for one pattern, ms."""
+    request = GrepRequest(pattern, literal=is_literal)
+    before = time.process_time()
+    took_ms, summary = asyncio.run(asked(world, request))
+    yield "codelode, processor time", 1_000 * (time.process_time() - before)
+    yield "codelode", took_ms
+    if summary.complete:
+        yield "codelode, complete answers", took_ms
+    if given.rg:
+        yield "ripgrep", by_ripgrep(given.rg, given.folders, request, times=1)
+    if zoekt:
+        started = time.perf_counter()
+        zoekt.search(pattern, is_literal=is_literal)
+        yield "zoekt", 1_000 * (time.perf_counter() - started)
 
 
 def trigrams_bytes(folder: Path) -> float:
@@ -162,9 +292,11 @@ def trigrams_bytes(folder: Path) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--rg", default="")
+    parser.add_argument("--zoekt", type=Path, help="folder of the programs of zoekt")
+    parser.add_argument("--count", type=int, default=200, help="words, and expressions, to compare")
     parser.add_argument("--keep", type=Path)
     given = parser.parse_args()
     index = given.keep or Path(tempfile.mkdtemp())
@@ -197,6 +329,7 @@ def main() -> None:
         if given.rg:
             row["rg_ms"] = by_ripgrep(given.rg, given.folders, request)
         print(json.dumps({"search": label, **row}), flush=True)
+    compared(world, given)
 
 
 if __name__ == "__main__":
