@@ -8,9 +8,11 @@ from pathlib import Path
 
 import click
 
+from codelode import sources
 from codelode.backends import engine, registry
 from codelode.cli import printing
 from codelode.cli.stores import data_option, stores
+from codelode.errors import InvalidSettings
 from codelode.operations.doctor import Doctor, Finding, Report
 from codelode.ports import ChunkStore
 from codelode.settings import Settings
@@ -33,7 +35,8 @@ def doctor(context: click.Context, *, repair: bool, as_json: bool, data: Path | 
     Run it on a machine that reaches the stores, with the settings of the workers; the cluster may
     run or not. Repositories that are being indexed are skipped. With --repair, what belongs to no
     repository is removed, and a new run indexes the files that the index has lost once workers
-    run. Exit status: 0 healthy or repaired, 1 something was found, 2 error.
+    run. A sources file that cannot be used is reported too. Exit status: 0 healthy or repaired, 1
+    something was found, 2 error.
 
     \b
     Examples:
@@ -43,11 +46,25 @@ def doctor(context: click.Context, *, repair: bool, as_json: bool, data: Path | 
     """
     with stores(data) as settings:
         report = _examined(settings, is_repairing=repair)
+    problem = sources_problem(settings)
     if as_json:
-        click.echo(printing.to_json(_plain(report)))
+        click.echo(printing.to_json({**_plain(report), "sources": problem}))
     else:
         _show(report, is_repairing=repair)
-    context.exit(0 if report.is_healthy else FOUND)
+    if problem:
+        printing.complain(f"the last good version of the sources file stays in force: {problem}")
+    context.exit(0 if report.is_healthy and not problem else FOUND)
+
+
+def sources_problem(settings: Settings) -> str:
+    """Return why the sources file cannot be used; empty if it can, or if there is none."""
+    if not settings.sources:
+        return ""
+    try:
+        sources.read(Path(settings.sources).expanduser())
+    except InvalidSettings as exc:
+        return str(exc)
+    return ""
 
 
 def _examined(settings: Settings, *, is_repairing: bool) -> Report:

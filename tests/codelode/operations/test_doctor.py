@@ -20,6 +20,7 @@ from codelode.backends.redis.references import RedisReferences
 from codelode.backends.redis.stage_outputs import RedisStageOutputs
 from codelode.backends.redis.symbols import RedisSymbols
 from codelode.backends.redis.table_inventory import RedisTableInventory
+from codelode.cli.doctor import sources_problem
 from codelode.errors import Corrupt
 from codelode.ledger import FileManifest, WorkItem
 from codelode.mirrors import folder_name
@@ -42,6 +43,7 @@ from codelode.model import (
 )
 from codelode.operations.doctor import Doctor, Trouble
 from codelode.ports import PublishedPackages
+from codelode.settings import load as load_settings
 from tests.chunks import chunk
 
 APP, LIB = RepositoryName("acme/app"), RepositoryName("acme/lib")
@@ -168,6 +170,17 @@ def world(redis, redis_url, tmp_path):
     made = World(redis_url, tmp_path)
     yield made
     made.store.close()
+
+
+def test_a_sources_file_that_cannot_be_used_is_told_with_its_line(tmp_path):
+    file = tmp_path / "sources.yaml"
+    assert sources_problem(load_settings()) == ""
+    settings = load_settings(sources=str(file))
+    assert "cannot read" in sources_problem(settings)
+    file.write_text("connections:\n- {name: work}\n")
+    assert sources_problem(settings) == f"{file}:2: the connection lacks kind"
+    file.write_text("connections: []\n")
+    assert sources_problem(settings) == ""
 
 
 def test_what_the_workers_left_is_healthy(world):
