@@ -126,10 +126,12 @@ def _consumers(query: SubjectQuery, backends: Backends) -> list[Link]:
     publishers = backends.packages.publishers(sorted(keys.values()))
     links: dict[tuple[GraphNode, GraphNode], Link] = {}
     is_code = not any(map(_is_manifest, query.paths))
-    for repository in query.visible:
+    others = [one for one in query.visible if one != query.repository]
+    importing = backends.references.holding(others, DEFAULT_REF, list(keys)) if keys else ()
+    for repository in importing:
         deadline.check()
-        if repository == query.repository or not keys or len(links) >= query.limit:
-            continue
+        if len(links) >= query.limit:
+            break
         taken = [
             name
             for name, key in keys.items()

@@ -1,8 +1,9 @@
 """Find the uses of a name in all repositories, the most certain ones first.
 
 A repository that defines the name, and one that imports it from there, is resolved as for the graph
-(`callers`, `across`). What other repositories use under that name comes last, by the name alone; it
-is left out for a qualified name, whose last part may mean anything elsewhere.
+(`callers`, `across`). In one that does both, the imports of each file decide. What other
+repositories use under that name comes last, by the name alone; it is left out for a qualified name,
+whose last part may mean anything elsewhere.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from gateway.expand.aliases import lines_in, uses_in
 from gateway.expand.callers import users
 from gateway.expand.links import GraphNode, Link, node_of
 from gateway.expand.passages import lines as lines_of
-from gateway.expand.subject import CALLS, SubjectQuery, innermost
+from gateway.expand.subject import CALLS, SubjectQuery, files_imported, innermost
 from gateway.state import Backends
 
 #: The ways of a use that are listed.
@@ -103,8 +104,9 @@ async def uses(query: UsesQuery, files: Iterable[FileKey], backends: Backends) -
     paths: defaultdict[RepositoryName, set[str]] = defaultdict(set)
     for repository, path in files:
         paths[repository].add(path)
-    found = await asyncio.to_thread(_within, query, last, defined, paths, backends)
-    found += await _importing(query, last, defined, paths, backends)
+    within = await asyncio.to_thread(_within, query, last, defined, paths, backends)
+    outside = await _importing(query, last, defined, paths, backends)
+    found = await asyncio.to_thread(_decided, query, within, outside, defined, backends)
     is_plain = last == query.name or not defined
     if is_plain and len({(one.repository, one.path, one.line) for one in found}) <= query.limit:
         known = {(one.repository, one.path) for one in found}
@@ -152,7 +154,7 @@ async def _importing(
         return []
     found: list[FoundUse] = []
     for repository, own in islice(defined.items(), MAX_DEFINING):
-        others = tuple(one for one in paths if one != repository and one not in defined)
+        others = tuple(one for one in paths if one != repository)
         subject = SubjectQuery(
             repository=repository,
             paths=tuple(dict.fromkeys(at.path for at in own))[:MAX_DEFINING],
@@ -168,9 +170,45 @@ async def _importing(
             link
             for link in await across(subject, backends)
             if link.source.path in paths[link.source.repository]
+            and (link.source.repository not in defined or _names(link, last))
         ]
         found += await asyncio.to_thread(_imported, links, last, own, backends)
     return found
+
+
+def _names(link: Link, last: str) -> bool:
+    """Return whether a file imports the name itself, not only its module or package."""
+    return link.target.symbol.rpartition(".")[2] == last
+
+
+def _decided(
+    query: UsesQuery,
+    within: Sequence[FoundUse],
+    outside: Sequence[FoundUse],
+    defined: Defined,
+    backends: Backends,
+) -> list[FoundUse]:
+    """Return the uses, those of a file by what it imports: another repository's name or its own.
+
+    A file that defines the name, or imports a file which does, means its own repository's.
+    """
+    paths: defaultdict[RepositoryName, list[str]] = defaultdict(list)
+    for one in outside:
+        if one.repository in defined:
+            paths[one.repository].append(one.path)
+    own: set[FileKey] = set()
+    for repository, some in paths.items():
+        defining = {at.path for at in defined[repository]}
+        distinct = list(dict.fromkeys(some))
+        imported = files_imported(repository, query.filters.ref, distinct, backends)
+        own |= {
+            (repository, path)
+            for path in distinct
+            if path in defining or not defining.isdisjoint(imported.get(path, ()))
+        }
+    found = [one for one in outside if (one.repository, one.path) not in own]
+    elsewhere = {(one.repository, one.path) for one in found}
+    return [*(one for one in within if (one.repository, one.path) not in elsewhere), *found]
 
 
 def _imported(
@@ -185,8 +223,7 @@ def _imported(
         lines = _lines(repository, DEFAULT_REF, some, last, backends)
         for path in some:
             link = by_file[repository, path]
-            is_symbol = link.target.symbol.rpartition(".")[2] == last
-            target = link.target if is_symbol else node_of(own[0])
+            target = link.target if _names(link, last) else node_of(own[0])
             for use, line in lines.get(path, ()) or ((None, 0),):
                 kind = use.kind if use else ""
                 found.append(FoundUse(repository, path, line, kind, link.confidence, target))

@@ -201,6 +201,71 @@ async def test_uses_are_found_in_the_repository_and_in_those_that_import_it(refe
     assert [one.repository for one in answer.coverage] == ["acme/app"]
 
 
+LIBRARY = {
+    "python": {
+        "pyproject.toml": '[project]\nname = "lib"\n',
+        "lib/__init__.py": "def load(key):\n    return key\n",
+    },
+    "javascript": {
+        "package.json": '{"name": "@acme/lib", "main": "index.js"}',
+        "index.js": "export function load(key) {\n  return key\n}\n",
+    },
+    "go": {
+        "go.mod": "module host.example/acme/lib\n",
+        "load.go": "package lib\n\nfunc Load(key int) int {\n\treturn key\n}\n",
+    },
+}
+#: Each defines the name in one file, uses that in a second one, and the library's in a third one.
+BOTH = {
+    "python": {
+        "app/own.py": "def load(key):\n    return 1\n",
+        "app/here.py": "from app.own import load\n\nload(2)\n",
+        "app/there.py": "from lib import load\n\nload(3)\n",
+        "app/plain.py": "import lib\n\nload(4)\n",
+    },
+    "javascript": {
+        "package.json": '{"name": "app", "dependencies": {"@acme/lib": "1"}}',
+        "src/own.js": "export function load(key) {\n  return 1\n}\n",
+        "src/here.js": "import { load } from './own.js'\n\nload(2)\n",
+        "src/there.js": "import { load } from '@acme/lib'\n\nload(3)\n",
+        "src/plain.js": "load(4)\n",
+    },
+    "go": {
+        "go.mod": "module host.example/acme/both\n",
+        "own/own.go": "package own\n\nfunc Load(key int) int {\n\treturn 1\n}\n",
+        "here/here.go": 'package here\n\nimport "host.example/acme/both/own"\n\n'
+        "func Run() int { return own.Load(2) }\n",
+        "there/there.go": 'package there\n\nimport "host.example/acme/lib"\n\n'
+        "func Run() int { return lib.Load(3) }\n",
+    },
+}
+
+
+@pytest.mark.parametrize("language", LIBRARY)
+async def test_the_imports_of_a_file_say_whose_name_it_uses_where_its_repository_has_one_too(
+    settings, language
+):
+    world = World(settings)
+    world.index("acme/lib", LIBRARY[language])
+    world.index("acme/both", BOTH[language])
+
+    async def meant(visible):
+        principal = Principal("ann", Role.READER, visible)
+        name = "Load" if language == "go" else "load"
+        answer = await service.references(world.dependencies, principal, ReferencesRequest(name))
+        return {
+            one.path.rpartition("/")[2].partition(".")[0]: one.definition.repository
+            for one in answer.references
+            if one.definition
+        }
+
+    expected = {"here": "acme/both", "there": "acme/lib", "plain": "acme/both"}
+    everything = await meant(EVERYTHING)
+    assert everything == {name: expected[name] for name in everything}
+    assert {"here", "there"} <= everything.keys()
+    assert "acme/lib" not in (await meant(Visibility.of(["acme/both"]))).values()
+
+
 async def test_a_use_by_its_name_alone_comes_last_and_says_so(references):
     found, answer = await references("retry")
 
