@@ -421,6 +421,7 @@ def slow_runs(used: Used) -> Iterator[str]:
     return (slowness(used, *case) for case in inputs(used.pattern))
 
 
+@pytest.mark.slow
 def test_every_pattern_is_of_a_package(found: list[Used]) -> None:
     assert {used.name.partition(".")[0] for used in found} == set(PACKAGES)
 
@@ -434,6 +435,7 @@ def test_a_quadratic_and_an_exponential_pattern_are_detected(
         assert any(slow_runs(used)), source
 
 
+@pytest.mark.slow
 def test_patterns_in_tables_closures_and_calls_are_found(found: list[Used]) -> None:
     names = {used.name for used in found}
     assert {
