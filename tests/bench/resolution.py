@@ -19,6 +19,7 @@ from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
 
+from codelode import languages
 from codelode.backends.memory.graph import MemoryGraph
 from codelode.backends.memory.references import MemoryReferences
 from codelode.backends.memory.symbols import MemorySymbols
@@ -61,8 +62,9 @@ class Clone:
     def __init__(self, folder, name):
         git = folder / name.replace("/", "+") / "repo"
         asked = ("git", "--git-dir", str(git), "rev-parse", "HEAD")
-        revision = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
-        self.files = {file.path: file for file in tree.listing(git, revision)}
+        found = subprocess.run(asked, capture_output=True, text=True, check=False)
+        listed = [] if found.returncode else tree.listing(git, found.stdout.strip())
+        self.files = {file.path: file for file in listed}  # none without a clone
         self._objects = Objects(git)
         self.layout = imports.read_layout(
             self.files.values(), lambda blob: self._objects.read(blob) or b"", name=name
@@ -121,7 +123,7 @@ def judged_import(found, expected, path):
 
 
 def call_figures(folder):
-    total, by_confidence = Counter(), defaultdict(Counter)
+    total, by_confidence, by_language = Counter(), defaultdict(Counter), defaultdict(Counter)
     wrong = []
     for name, path, kind, used, expected in facts("calls.tsv"):
         index = indexed(folder, name)
@@ -133,6 +135,7 @@ def call_figures(folder):
         wanted = set() if expected == "-" else set(expected.split(" "))
         verdict = judged_call(targets, wanted)
         total[verdict] += 1
+        by_language[languages.detect(path).name][verdict] += 1
         for confidence in {one.confidence for one in found}:
             by_confidence[confidence][verdict] += 1
         if verdict in NOT_RIGHT:
@@ -142,6 +145,9 @@ def call_figures(folder):
         **scores(total),
         "precision_of_exact_and_imported": scores(sure)["precision"],
         "by_confidence": {str(one): dict(by_confidence[one]) for one in Confidence},
+        "by_language": {
+            language: brief(scores(counts)) for language, counts in sorted(by_language.items())
+        },
         "not_right": wrong,
     }
 
@@ -156,7 +162,7 @@ def judged_call(targets, wanted):
 
 def use_figures(folder):
     """Precision and recall of the lines of calls."""
-    total, not_right = Counter(), []
+    total, by_language, not_right = Counter(), defaultdict(Counter), []
     for name, path, line, used, expected in facts("uses.tsv"):
         parsed = clone(folder, name).parsed(path)
         if parsed is None:
@@ -166,14 +172,23 @@ def use_figures(folder):
         verdict = ("right" if found else "missed") if expected == "call" else ""
         verdict = verdict or ("invented" if found else "left out")
         total[verdict] += 1
+        by_language[languages.detect(path).name][verdict] += 1
         if verdict in ("missed", "invented"):
             not_right.append(f"{name} {path}:{line} {used} {verdict}")
-    right = total["right"]
     return {
         **total,
+        **lines(total),
+        "by_language": {one: lines(counts) for one, counts in sorted(by_language.items())},
+        "not_right": not_right,
+    }
+
+
+def lines(total):
+    right = total["right"]
+    return {
+        "facts": sum(total.values()) - total["missing"],
         "precision": round(right / max(right + total["invented"], 1), 3),
         "recall": round(right / max(right + total["missed"], 1), 3),
-        "not_right": not_right,
     }
 
 
@@ -240,6 +255,10 @@ def scores(total):
         "precision": round(right / max(right + wrong + invented, 1), 3),
         "recall": round(right / max(right + wrong + unresolved, 1), 3),
     }
+
+
+def brief(found):
+    return {name: found[name] for name in ("facts", "precision", "recall")}
 
 
 if __name__ == "__main__":
