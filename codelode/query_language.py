@@ -8,13 +8,19 @@ several lines. In quotes such a word is text, too, and a value in quotes may be 
 An expression is written between slashes, and has a sign that a path lacks. What stands in quotes
 must be in a hit only if the query has no other words: a message often quotes a name that its source
 does not have.
+
+Parentheses are mostly those of code. They group texts and expressions only if all parentheses of
+the query do, and if there is nothing else in them: `"a" -("b" or /c+/)`. A group of filters has
+nothing but filters with an `or` between them: `-(lang:go or path:docs/**)`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TypeAlias
 
 #: The field of the filters that each prefix stands for.
 PREFIXES = {
@@ -26,8 +32,12 @@ PREFIXES = {
     "kind": "kinds",
 }
 _NAMES = "|".join(PREFIXES)
+#: A filter in a group, and filters with `or` between them.
+_MEMBER = rf'-?(?:{_NAMES}):(?:"[^"]++"|[^\s:/"\'`()][^\s"()]*+)'
+_MEMBERS = re.compile(_MEMBER)
+_GROUP = rf"(?P<group>-?\({_MEMBER}(?:\s++or\s++{_MEMBER})++\))(?!\S)"
 #: A word, or a text in quotes, which hides what is in it: `"path:a b"` is one text.
-_WORD = re.compile(rf'-?"[^"]*"(?!\S)|-?(?:{_NAMES}):"[^"]+"(?!\S)|\S+')
+_WORD = re.compile(rf'-?"[^"]*"(?!\S)|-?(?:{_NAMES}):"[^"]+"(?!\S)|{_GROUP}|\S+')
 _FILTER = re.compile(
     rf"(?P<no>-?)(?P<prefix>{_NAMES}):"
     rf'(?:"(?P<quoted>[^"]+)"|(?P<plain>[^\s:/"\'`][^\s"]*(?<![,;:)}}\]])))'
@@ -36,10 +46,15 @@ _FILTER = re.compile(
 _OPENS, _CLOSES = tuple("{([="), tuple("})]=")
 #: What a value in front of a regular expression has only if it belongs to the expression.
 _OF_EXPRESSIONS = re.compile(r"[\\()\[\]+^$|{}]|\.\*")
-_TEXT = re.compile(
-    r'(?<!\S)(?P<no>-?)(?:"(?P<literal>[^"]++)"'
-    r"|/(?P<expression>(?![\s*])(?:[^/\\]|\\.)++)(?<!\s)/)(?!\S)"
-    r"|(?<!\S)(?P<or>or)(?!\S)"
+_TEXT_OR_EXPRESSION = (
+    r'(?P<no>-?)(?:"(?P<literal>[^"]++)"'
+    r"|/(?P<expression>(?![\s*])(?:[^/\\]|\\.)++)(?<!\s)/)"
+)
+_TEXT = re.compile(rf"(?<!\S){_TEXT_OR_EXPRESSION}(?!\S)|(?<!\S)(?P<or>or)(?!\S)")
+#: What a query consists of if its parentheses are groups.
+_PART = re.compile(
+    r"(?P<space>\s++)|(?P<open>-?\()|(?P<close>\))"
+    rf"|{_TEXT_OR_EXPRESSION}(?![^\s)])|(?P<or>or)(?![^\s)])|(?P<word>[^\s()]++)"
 )
 #: Signs of an expression that a path or a URL does not have.
 _SIGNS = frozenset("\\[(^$*+|")
@@ -62,6 +77,11 @@ class Written:
     is_exclusion: bool
 
     @property
+    def start(self) -> int:
+        """Return the number of characters before it."""
+        return self.at - 1
+
+    @property
     def end(self) -> int:
         """Return the number of characters up to its last one."""
         return self.at - 1 + len(self.text)
@@ -74,12 +94,46 @@ class WrittenText(Written):
     is_expression: bool
     is_alternative: bool = False  # to the one before
 
+    @property
+    def leaves(self) -> tuple[WrittenText, ...]:
+        """Return the text itself, as a group returns its texts."""
+        return (self,)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenGroup(Written):
+    """Texts and expressions in parentheses; alternatives follow one another."""
+
+    parts: tuple[WrittenPart, ...]
+    is_alternative: bool = False  # to the one before
+
+    @property
+    def leaves(self) -> tuple[WrittenText, ...]:
+        """Return the texts and expressions in the group and in groups inside it."""
+        return tuple(chain.from_iterable(one.leaves for one in self.parts))
+
+
+WrittenPart: TypeAlias = WrittenText | WrittenGroup
+
 
 @dataclass(frozen=True, slots=True)
 class WrittenFilter(Written):
     """A filter in a query."""
 
     prefix: str
+    before: int = 0  # characters in front of it that belong to its group
+    behind: int = 0
+    is_mixed: bool = False  # in a group whose alternatives cannot be searched at once
+
+    @property
+    def start(self) -> int:
+        """Return the number of characters before it and what its group has in front of it."""
+        return self.at - 1 - self.before
+
+    @property
+    def end(self) -> int:
+        """Return the number of characters up to its last one, the sign of its group included."""
+        return self.at - 1 + len(self.text) + self.behind
 
     @property
     def field(self) -> str:
@@ -93,13 +147,14 @@ class QueryParts:
 
     words: str  # by which it is ranked; empty: it only narrows
     filters: tuple[WrittenFilter, ...]
-    texts: tuple[WrittenText, ...]
+    texts: tuple[WrittenPart, ...]
 
 
 def parts_of(text: str, filters: Sequence[WrittenFilter] | None = None) -> QueryParts:
     """Return the parts of a query, with these filters or all; most have only words."""
     filters = written_filters(text) if filters is None else tuple(filters)
     texts = written_texts(_blanked(text, filters))
+    filters = tuple(_in_groups(filters, texts))
     return QueryParts(_words(text, filters, texts), filters, texts)
 
 
@@ -108,13 +163,15 @@ def words_of(text: str) -> str:
     return parts_of(text).words
 
 
-def written_texts(text: str) -> tuple[WrittenText, ...]:
-    """Return the texts and expressions in a query without filters.
+def written_texts(text: str) -> tuple[WrittenPart, ...]:
+    """Return the texts and expressions in a query without filters, and groups of them.
 
     None count if an `or` has one of them on one side and a word on the other.
     """
     if not ('"' in text or "/" in text) or "\n" in text.strip():
         return ()
+    if "(" in text and (grouped := _grouped(text)) is not None:
+        return grouped
     is_alone = not _TEXT.sub("", text).strip()
     found = [one for one in _TEXT.finditer(text) if one["or"] or _counts(one, is_alone=is_alone)]
     made: list[WrittenText] = []
@@ -139,11 +196,100 @@ def _touch(text: str, left: re.Match[str], right: re.Match[str]) -> bool:
     return text[left.end() : right.start()].isspace()
 
 
+@dataclass(slots=True)
+class _Level:
+    """A group that is being read, or the query around all groups."""
+
+    opened: re.Match[str] | None
+    is_excluded: bool  # by this group or one around it
+    items: list[WrittenPart | str] = field(default_factory=list)  # a text: `or`, or empty for words
+
+
+def _grouped(text: str) -> tuple[WrittenPart, ...] | None:
+    """Return the parts of a query with groups; None: not all of its parentheses are groups."""
+    tokens = list(_PART.finditer(text))
+    if sum(bool(one["literal"] or one["expression"]) for one in tokens) > MAX_TEXTS:
+        return ()
+    is_alone = not any(one["word"] for one in tokens)
+    levels = [_Level(None, is_excluded=False)]
+    for token in tokens:
+        if not (token["space"] or _is_read(token, levels, text, is_alone=is_alone)):
+            return None
+    outer = levels.pop()
+    if levels or not any(isinstance(one, WrittenGroup) for one in outer.items):
+        return None
+    return _joined(outer.items)
+
+
+def _is_read(token: re.Match[str], levels: list[_Level], text: str, *, is_alone: bool) -> bool:
+    """Read a token into the groups that are open; False: a parenthesis in the query is no group."""
+    level = levels[-1]
+    if token["open"]:
+        levels.append(_Level(token, level.is_excluded or token["open"] != "("))
+        return _begins(text, token.start())
+    if token["close"]:
+        group = _group(text, level, token.end()) if level.opened else None
+        if group is None or not _ends(text, token.end()):
+            return False
+        levels.pop()
+        levels[-1].items.append(group)
+        return True
+    item = _item(token, is_alone=is_alone or level.is_excluded)
+    level.items.append(item)
+    return bool(item) or not level.opened
+
+
+def _begins(text: str, at: int) -> bool:
+    return not at or text[at - 1].isspace() or text[at - 1] == "("
+
+
+def _ends(text: str, at: int) -> bool:
+    return at == len(text) or text[at].isspace() or text[at] == ")"
+
+
+def _item(token: re.Match[str], *, is_alone: bool) -> WrittenPart | str:
+    """Return the text or expression, `or`, or an empty text for a word."""
+    if token["or"] or token["word"]:
+        return token["or"] or ""
+    return _written_text(token) if _counts(token, is_alone=is_alone) else ""
+
+
+def _group(text: str, level: _Level, end: int) -> WrittenGroup | None:
+    """Return the group that ends here; None: it has less than two parts, or an `or` too many."""
+    assert level.opened is not None
+    items = level.items
+    around = zip(["or", *items], items, [*items[1:], "or"], strict=False)
+    if len(items) < 2 or any(one == "or" and "or" in (left, right) for left, one, right in around):
+        return None
+    parts = [
+        replace(one, is_alternative=before == "or")
+        for before, one in zip(["", *items], items, strict=False)
+        if not isinstance(one, str)
+    ]
+    start, is_exclusion = level.opened.start(), level.opened["open"] != "("
+    written = text[start:end]
+    return WrittenGroup(written, start + 1, written, is_exclusion, tuple(parts))
+
+
+def _joined(items: Sequence[WrittenPart | str]) -> tuple[WrittenPart, ...]:
+    """Return the parts of a query, in which an `or` joins those that are wanted."""
+    made: list[WrittenPart] = []
+    around = zip(["", *items], items, [*items[1:], ""], strict=False)
+    if any(one == "or" and isinstance(a, str) != isinstance(b, str) for a, one, b in around):
+        return ()
+    for before, one in zip(["", *items], items, strict=False):
+        if not isinstance(one, str):
+            is_joined = before == "or" and not (one.is_exclusion or made[-1].is_exclusion)
+            made.append(replace(one, is_alternative=is_joined))
+    return tuple(made)
+
+
 def whole_text(text: str) -> WrittenText | None:
     """Return the text or expression that is all of a query; None: it is something else."""
     made = written_texts(text)
-    is_whole = len(made) == 1 and made[0].text == text.strip() and not made[0].is_exclusion
-    return made[0] if is_whole else None
+    if len(made) != 1 or made[0].text != text.strip() or made[0].is_exclusion:
+        return None
+    return made[0] if isinstance(made[0], WrittenText) else None
 
 
 def written_filters(text: str) -> tuple[WrittenFilter, ...]:
@@ -152,11 +298,11 @@ def written_filters(text: str) -> tuple[WrittenFilter, ...]:
 
 
 def without(text: str, written: Iterable[Written]) -> str:
-    """Return the query without these parts."""
+    """Return the query without these parts, in order; one may be inside another."""
     parts, end = [], 0
     for one in written:
-        parts.append(text[end : one.at - 1].strip())
-        end = one.end
+        parts.append(text[end : one.start].strip())
+        end = max(end, one.end)
     return " ".join(filter(None, (*parts, text[end:].strip())))
 
 
@@ -182,8 +328,47 @@ def _read(text: str) -> Iterator[WrittenFilter | None]:
     before = ("", *(word.group() for word in words))
     behind = (*before[2:], "")
     for last, word, following in zip(before, words, behind, strict=False):
-        is_code = last.endswith(_OPENS) or following.startswith(_CLOSES)
-        yield None if is_code else _written(word)
+        if last.endswith(_OPENS) or following.startswith(_CLOSES):
+            yield None
+        elif word["group"]:
+            yield from _of_group(word)
+        else:
+            yield _written(word)
+
+
+def _of_group(group: re.Match[str]) -> Iterator[WrittenFilter | None]:
+    """Yield the filters of a group; a place such as `file:a.py:42` makes it text."""
+    text, start = group["group"], group.start()
+    is_exclusion = text.startswith("-")
+    found = [_written(one) for one in _MEMBERS.finditer(text)]
+    filters = [replace(one, at=one.at + start) for one in found if one is not None]
+    if len(filters) < len(found):
+        yield None
+        return
+    is_mixed = any(one.is_exclusion for one in filters) or (
+        not is_exclusion and len({one.field for one in filters}) > 1
+    )
+    begin = start
+    for one, following in zip(filters, [*filters[1:], None], strict=True):
+        end = following.start if following else group.end()
+        yield replace(
+            one,
+            is_exclusion=is_exclusion,
+            before=one.start - begin,
+            behind=end - one.end,
+            is_mixed=is_mixed,
+        )
+        begin = end
+
+
+def _in_groups(
+    filters: Iterable[WrittenFilter], texts: Iterable[WrittenPart]
+) -> Iterator[WrittenFilter]:
+    """Yield the filters; those inside a group of texts are marked as mixed."""
+    spans = [(one.start, one.end) for one in texts if isinstance(one, WrittenGroup)]
+    for one in filters:
+        is_inside = any(start < one.start < end for start, end in spans)
+        yield replace(one, is_mixed=True) if is_inside else one
 
 
 def _written(word: re.Match[str]) -> WrittenFilter | None:
@@ -202,10 +387,11 @@ def _written(word: re.Match[str]) -> WrittenFilter | None:
     )
 
 
-def _words(text: str, filters: Iterable[WrittenFilter], texts: Iterable[WrittenText]) -> str:
+def _words(text: str, filters: Iterable[WrittenFilter], texts: Iterable[WrittenPart]) -> str:
     """Return the words by which a query is ranked: its own, else those of its texts."""
     rest = without(text, sorted([*filters, *texts], key=lambda one: one.at))
-    wanted = [one for one in texts if not one.is_exclusion]
+    leaves = chain.from_iterable(one.leaves for one in texts if not one.is_exclusion)
+    wanted = [one for one in leaves if not one.is_exclusion]
     if not wanted or any(word != "or" for word in rest.split()):
         return rest
     words = (_NO_WORDS.sub(" ", one.value) if one.is_expression else one.value for one in wanted)
@@ -216,7 +402,7 @@ def _blanked(text: str, filters: Iterable[WrittenFilter]) -> str:
     """Return the query with spaces for the filters, so that what follows keeps its place."""
     parts, end = [], 0
     for one in filters:
-        parts += [text[end : one.at - 1], " " * len(one.text)]
+        parts += [text[end : one.start], " " * (one.end - one.start)]
         end = one.end
     return "".join((*parts, text[end:]))
 
@@ -228,7 +414,7 @@ def _counts(found: re.Match[str], *, is_alone: bool) -> bool:
     return not _SIGNS.isdisjoint(found["expression"])
 
 
-def _written_text(found: re.Match[str], *, is_alternative: bool) -> WrittenText:
+def _written_text(found: re.Match[str], *, is_alternative: bool = False) -> WrittenText:
     return WrittenText(
         text=found.group(),
         at=found.start() + 1,

@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from codelode import grams
 from codelode.grams import Grams
-from codelode.query_language import WrittenText
+from codelode.query_language import WrittenPart, WrittenText
 from gateway.exact.pattern import Pattern, Wanted, compiled
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A pattern, or clauses of which each has a test that a text passes; negated or not."""
+
+    pattern: Pattern | None
+    clauses: tuple[tuple[Test, ...], ...] = ()
+    is_negated: bool = False
+
+    @property
+    def needed(self) -> Grams:
+        """Return the trigrams of a file that may have a chunk which passes."""
+        if self.is_negated:
+            return grams.NOTHING
+        return self.pattern.needed if self.pattern else _needed(self.clauses)
+
+    def passes(self, raw: bytes) -> bool:
+        """Return whether a text passes the test."""
+        is_found = _is_in(self.pattern, raw) if self.pattern else _all(self.clauses, raw)
+        return is_found != self.is_negated
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,14 +37,13 @@ class Texts:
     """Texts and expressions that a chunk must have, and others that it must not have."""
 
     key: str  # by which two of them are told apart
-    wanted: tuple[tuple[Pattern, ...], ...]  # of each group one
-    excluded: tuple[Pattern, ...]
+    wanted: tuple[tuple[Test, ...], ...]  # of each clause one
+    excluding: tuple[Test, ...]  # negated
 
     @property
     def needed(self) -> Grams:
         """Return the trigrams of a file that may have a chunk with what is wanted."""
-        groups = (grams.any_of(one.needed for one in group) for group in self.wanted)
-        return grams.all_of(groups)
+        return _needed(self.wanted)
 
     @property
     def is_excluding(self) -> bool:
@@ -32,30 +52,50 @@ class Texts:
 
     def holds(self, text: str) -> bool:
         """Return whether the text has what is wanted."""
-        raw = text.encode("utf-8", "replace")
-        return all(any(_is_in(one, raw) for one in group) for group in self.wanted)
+        return _all(self.wanted, text.encode("utf-8", "replace"))
 
     def admits(self, text: str) -> bool:
         """Return whether the text has nothing that is excluded."""
         raw = text.encode("utf-8", "replace")
-        return not any(_is_in(one, raw) for one in self.excluded)
+        return all(one.passes(raw) for one in self.excluding)
 
 
-def texts(written: Iterable[WrittenText]) -> Texts:
+def texts(written: Sequence[WrittenPart]) -> Texts:
     """Compile what is written in a query. Raises InvalidQuery."""
-    wanted: list[list[Pattern]] = []
-    excluded: list[Pattern] = []
-    key = []
-    for one in written:
-        pattern = pattern_of(one)
-        key.append((one.value, one.is_expression, one.is_exclusion, one.is_alternative))
-        if one.is_exclusion:
-            excluded.append(pattern)
-        elif one.is_alternative:
-            wanted[-1].append(pattern)
+    wanted = [one for one in written if not one.is_exclusion]
+    excluding = [_test(one) for one in written if one.is_exclusion]
+    return Texts(repr([_key(one) for one in written]), _clauses(wanted), tuple(excluding))
+
+
+def _clauses(parts: Iterable[WrittenPart]) -> tuple[tuple[Test, ...], ...]:
+    clauses: list[list[Test]] = []
+    for one in parts:
+        if one.is_alternative:
+            clauses[-1].append(_test(one))
         else:
-            wanted.append([pattern])
-    return Texts(repr(key), tuple(map(tuple, wanted)), tuple(excluded))
+            clauses.append([_test(one)])
+    return tuple(map(tuple, clauses))
+
+
+def _test(one: WrittenPart) -> Test:
+    if isinstance(one, WrittenText):
+        return Test(pattern_of(one), is_negated=one.is_exclusion)
+    return Test(None, _clauses(one.parts), is_negated=one.is_exclusion)
+
+
+def _key(one: WrittenPart) -> tuple[object, ...]:
+    how = (one.is_exclusion, one.is_alternative)
+    if isinstance(one, WrittenText):
+        return (one.value, one.is_expression, *how)
+    return (*map(_key, one.parts), *how)
+
+
+def _needed(clauses: Iterable[Iterable[Test]]) -> Grams:
+    return grams.all_of(grams.any_of(one.needed for one in clause) for clause in clauses)
+
+
+def _all(clauses: Iterable[Iterable[Test]], raw: bytes) -> bool:
+    return all(any(one.passes(raw) for one in clause) for clause in clauses)
 
 
 def pattern_of(one: WrittenText) -> Pattern:

@@ -22,7 +22,7 @@ from codelode.query_language import (
     QueryParts,
     Written,
     WrittenFilter,
-    WrittenText,
+    WrittenPart,
     parts_of,
 )
 from gateway.exact.texts import Texts, pattern_of, texts
@@ -100,9 +100,9 @@ def notices(written: Sequence[WrittenFilter], read: Sequence[WrittenFilter]) -> 
         )
 
 
-def compiled_texts(written: Sequence[WrittenText]) -> Texts | None:
+def compiled_texts(written: Sequence[WrittenPart]) -> Texts | None:
     """Return the test of what is written; None: there is nothing. Raises InvalidQuery."""
-    for one in written:
+    for one in chain.from_iterable(part.leaves for part in written):
         try:
             pattern_of(one)
         except InvalidQuery as exc:
@@ -146,6 +146,12 @@ class FilterReader:
             name: [] for name in (*PREFIXES.values(), *_EXCLUDING.values())
         }
         for one in written:
+            if one.is_mixed:
+                raise self._wrong(
+                    one,
+                    "is in a group with something else than filters of the same prefix, but the "
+                    "filters of a search must all hold: search once for each alternative",
+                )
             if one.is_exclusion and one.field not in _EXCLUDING:
                 raise self._wrong(one, f"excludes what cannot be excluded: only {_EXCLUDABLE} can")
             if one.value.startswith("!"):
@@ -316,4 +322,5 @@ def _is_known(
 
 
 def _shown(written: Sequence[WrittenFilter]) -> str:
-    return repr(" ".join(one.text for one in written)[:_MAX_SHOWN])
+    shown = ("-" * one.is_exclusion + one.text.removeprefix("-") for one in written)
+    return repr(" ".join(shown)[:_MAX_SHOWN])

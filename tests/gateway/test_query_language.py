@@ -12,6 +12,7 @@ from codelode.access import EVERYTHING, Principal, Role, Visibility
 from codelode.errors import InvalidQuery
 from codelode.model import Repository, RepositoryName
 from codelode.query_language import (
+    WrittenGroup,
     leading_filters,
     parts_of,
     whole_text,
@@ -91,7 +92,11 @@ def test_a_regular_expression_that_begins_with_a_prefix_stays_whole(pattern):
 
 @pytest.mark.parametrize(
     "words",
-    ['"" lang:go ', "lang:go ", 'path:"a b" ', 'path:" ', '" ', "{ lang:go ", "lang:go /a+/ "],
+    [
+        *('"" lang:go ', "lang:go ", 'path:"a b" ', 'path:" ', '" ', "{ lang:go ", "lang:go /a+/ "),
+        *("(lang:go or ", "(lang:go or path:a) ", '(path:"', '-("a" or ', '("a" ', '("a" or "b") '),
+        *("(", ") ", "-(/a+/ ", '"a" (', "(lang:go or lang:go ", '(/a+/ or ("b" or ', "/\\/ ( "),
+    ],
 )
 def test_a_query_is_read_in_linear_time(words):
     def steps(count):
@@ -244,6 +249,100 @@ def test_texts_and_expressions_are_read_with_the_words_to_rank_by(text, words, f
     assert (read, parts.words) == (found, words)
 
 
+CODE = (
+    *('printf ("%d" "%s");', 'print ("a")', 'raise Error ("a" or "b")', 'if (a) { s = ("b" "c") }'),
+    *('(defun f () "text" (g "a" or "b"))', '\'("a" "b")', '("a", "b")', 'f(("a" or "b"))'),
+    *('$x = ("a" or "b");', 'x = y in ("a" or "b")', 'const s = ("a" || "b")', 'f ("a") or die'),
+    *(
+        'open(F, "a") or die("b")',
+        'say ("a") if (/b+/ or /c+/);',
+        "s.match (/^a+$/)",
+        "a -(b or c)",
+    ),
+    *('SELECT a FROM b WHERE (c = "d" or e = "f")', 'where (a in ("b") or "c")', "(foo or bar)"),
+    *('case ("a" | "b") => x', 'assert ("a" or "b") in x()', 'f( ("a" or "b") )', '("a" or "b") ('),
+    *(
+        'match x { ("a") | ("b") => 1 }',
+        'x -("a")',
+        'echo ("a" . "b")',
+        '(("a" or "b"))',
+        '("a" or)',
+    ),
+    *('(or "a" "b")', '("a" or or "b")', '("a" or "b"', '"a" or "b")', '("a"or "b")', '-() "a"'),
+    *("function (path:a or b)", "f (lang:go)", "(kind:Kind or null)", "(path:a or file:/b)", "()"),
+    *("error (missing key or value)", 'cannot find ("a" or "b") in path', "(re: lang:go) or (x)"),
+    *("x(lang:go or lang:c)", "(lang:go or lang:c);", "(lang:go or lang:c)) y", "(lang:go)"),
+    *("( (lang:go or lang:c) )", 'puts ("a" "b") unless (c or d)', 'when ("a" or "b") ->'),
+    *(
+        '(if (x) "a" or "b")',
+        'local t = f ("a") or ("b")',
+        '#define S ("a" "b")',
+        'x := ("a" + "b")',
+    ),
+)
+
+
+@pytest.mark.parametrize("code", CODE)
+def test_parentheses_of_code_and_messages_are_no_groups(code):
+    parts = parts_of(code)
+
+    assert not any(isinstance(one, WrittenGroup) for one in parts.texts)
+    assert parts.filters == ()
+
+
+def tree(parts):
+    """Return the parts as lists, with `or` and `-` where they are."""
+    shown = []
+    for one in parts:
+        found = tree(one.parts) if isinstance(one, WrittenGroup) else one.value
+        shown += ["or"] * one.is_alternative + ["-"] * one.is_exclusion + [found]
+    return shown
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "found"),
+    [
+        ('("a" or "b") "c"', "a b c", [["a", "or", "b"], "c"]),
+        ('("a" "b") or "c"', "a b c", [["a", "b"], "or", "c"]),
+        ('"c" or ("a" "b")', "c a b", ["c", "or", ["a", "b"]]),
+        ('-("a" or /b+/) retry', "retry", ["-", ["a", "or", "b+"]]),
+        (r"retry (/a+/ or /\(b/)", "retry", [["a+", "or", r"\(b"]]),
+        ('("a" ("b" or -"c")) or -"d"', "a b", [["a", ["b", "or", "-", "c"]], "-", "d"]),
+        ('lang:go ("a (b)" or "c) d")', "a (b) c) d", [["a (b)", "or", "c) d"]]),
+        ('path:src/(app)/** ( "a" or "b" )', "a b", [["a", "or", "b"]]),
+    ],
+)
+def test_groups_join_texts_and_expressions(text, words, found):
+    parts = parts_of(text)
+
+    assert (tree(parts.texts), parts.words) == (found, words)
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "found"),
+    [
+        ("(lang:go or lang:c) retry", "retry", ["lang:go", "lang:c"]),
+        ("retry -(lang:go or path:a/**) x", "retry x", ["-lang:go", "-path:a/**"]),
+        ('"a" (path:"b c" or file:d)', "a", ["path:b c", "path:d"]),
+    ],
+)
+def test_groups_of_filters_are_filters(text, words, found):
+    parts = parts_of(text)
+    read = [
+        "-" * one.is_exclusion + f"{one.field.rstrip('s').removesuffix('uage')}:{one.value}"
+        for one in parts.filters
+    ]
+
+    assert (parts.words, read) == (words, found)
+
+
+def test_deep_groups_are_words():
+    deep = '("a" ' * 4_000 + '"b"' + ")" * 4_000
+
+    assert parts_of(deep).texts == ()
+    assert len(parts_of('("a" ' * 10 + '"b"' + ")" * 10).texts) == 1
+
+
 def test_a_whole_query_is_a_text_or_an_expression():
     assert [whole_text(one) is not None for one in ('"a b"', "/a+/", '"a" "b"', '-"a"', "a")] == [
         *(True, True, False, False, False)
@@ -274,6 +373,58 @@ async def test_hits_have_the_text_or_match_the_expression(hits):
     assert works == ["acme/app src/retry.py"]
     assert either == ["acme/app src/retry.py", "acme/web src/retry.py"]
     assert expression == ["acme/app src/api/retry.go"]
+
+
+@pytest.mark.parametrize(
+    ("query", "paths"),
+    [
+        ('("until it" "works") or "it holds"', {"acme/app src/retry.py", "acme/web src/retry.py"}),
+        ('"until it" -("works" or "nowhere")', {"acme/web src/retry.py"}),
+        ('"until it" -("works" "nowhere")', {"acme/app src/retry.py", "acme/web src/retry.py"}),
+        (
+            'retry (/^func/ or (/until\\s/ -"holds"))',
+            {"acme/app src/api/retry.go", "acme/app src/retry.py"},
+        ),
+        (
+            "retry (lang:go or lang:markdown)",
+            {"acme/app src/api/retry.go", "acme/app docs/retry.md"},
+        ),
+        ("retry -(lang:python or path:docs/**)", {"acme/app src/api/retry.go"}),
+        (
+            "retry (repo:acme/web or repo:secret/*) -(lang:go or repo:secret/app)",
+            {"acme/web src/retry.py"},
+        ),
+    ],
+)
+async def test_groups_keep_the_hits_that_their_parts_say(hits, query, paths):
+    seen = Visibility.of(["acme/app", "acme/web", "secret/app"])
+    if "repo:" not in query:
+        seen = Visibility.of(["acme/app", "acme/web"])
+
+    answer = await hits(query, visible=seen)
+
+    assert {f"{one.repository} {one.path}" for one in answer.hits} == paths
+    assert not answer.unmatched
+
+
+async def test_a_notice_shows_filters_of_a_group_with_their_signs(hits):
+    (told,) = (await hits("retry -(lang:python or path:docs/**)")).notices
+
+    assert told.startswith("'-lang:python -path:docs/**' was read as filters")
+
+
+@pytest.mark.parametrize(
+    ("query", "at"),
+    [
+        ("x (lang:go or path:src/**)", 4),
+        ("x (lang:go or -lang:c)", 4),
+        ('("a" lang:go or "b")', 6),
+        ("(repo:acme/app or ref:main) x", 2),
+    ],
+)
+async def test_a_group_of_filters_that_cannot_be_searched_at_once_is_refused(search, query, at):
+    with pytest.raises(InvalidQuery, match=rf"at character {at} is in a group with something else"):
+        await search(query)
 
 
 async def test_case_matters_if_there_is_a_capital(hits):
@@ -382,6 +533,13 @@ async def test_a_pattern_may_begin_with_filters_and_the_summary_says_so(grep):
     assert summary.notices == (
         "'lang:go repo:acme/*' was read as filters; ask for a literal to find it as text",
     )
+
+
+async def test_a_pattern_may_begin_with_groups_of_filters(grep):
+    found, _ = await grep("(lang:go or lang:python) -(path:tests/** or repo:secret/*) retry\\(")
+
+    assert found == ["acme/app src/retry.py", "acme/web src/retry.py"]
+    assert (await grep("lang:go (func|package) (api|Retry)"))[0] == ["acme/app src/api/retry.go"]
 
 
 async def test_a_literal_has_no_filters(grep):
