@@ -16,8 +16,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-#: Longest wait for the server, which may have to import the code on a busy machine, seconds.
-START_S = 120.0
+from codelode.errors import TimedOut
+
+#: Longest wait for an answer of the server, which imports the code first: 2 s on an idle machine,
+#: and several times that on a busy one, where starting without it takes as long again. Seconds.
+ANSWER_S = 30.0
 
 #: How often an ending process is looked at, seconds.
 LOOK_S = 0.02
@@ -37,7 +40,8 @@ class ForkServer:
     def start(self, arguments: Sequence[str], log: Path) -> Forked:
         """Return a new process with these arguments, whose output is appended to the log.
 
-        If the server does not answer, the process that is returned has ended.
+        If the server dies, the process that is returned has ended. Raises TimedOut if it hangs; it
+        is killed then, and with it all that it has forked.
         """
         if self._server is None or not self._server.is_alive():
             self.close()
@@ -94,9 +98,12 @@ class _Server:
         request = {"arguments": list(arguments), "log": str(log)}
         try:
             self._channel.send(json.dumps(request).encode())
-            while "started" not in (message := self._receive(START_S)):
+            while "started" not in (message := self._receive(ANSWER_S)):
                 self._note(message)
-        except OSError:  # it has died, or does not answer in time
+        except TimeoutError:
+            self.close()
+            raise TimedOut(f"no answer within {ANSWER_S:g} s") from None
+        except OSError:  # it has died
             self.close()
             return Forked(self, self._process.pid)
         return Forked(self, message["started"])

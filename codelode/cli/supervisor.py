@@ -23,6 +23,7 @@ from codelode.cli import data_folder
 from codelode.cli.fork_server import Forked, ForkServer
 from codelode.cli.parent_watch import die_with_parent
 from codelode.environment import MARKER, without_token
+from codelode.errors import TimedOut
 
 #: Pause before a dead child is started again; doubles from the first value to the second.
 RESTART_BACKOFF_S = (0.5, 10.0)
@@ -148,14 +149,25 @@ class Supervisor:
         log.touch()
         reader = log.open("rb")
         reader.seek(0, os.SEEK_END)  # the child will append
-        process: subprocess.Popen[bytes] | Forked
-        if child.forked and self._fork_server is not None:
-            process = self._fork_server.start(child.forked, log)
-        else:
-            environment = child.environment(self._environment)
-            process = self._spawn(child.command, subprocess.DEVNULL, log, environment)
+        process = self._forked(child, log) or self._spawn(
+            child.command, subprocess.DEVNULL, log, child.environment(self._environment)
+        )
         data_folder.note_pid(self._data, child.name, process.pid)
         return process, reader
+
+    def _forked(self, child: Child, log: Path) -> Forked | None:
+        """Return a forked process; None for a child that has to be started by its command."""
+        if not child.forked or self._fork_server is None:
+            return None
+        try:
+            return self._fork_server.start(child.forked, log)
+        except TimedOut as exc:
+            self._announce(
+                f"the process that forks the workers hangs ({exc}); from now on each worker is "
+                f"started by itself, which takes longer and more memory; its log is {log}"
+            )
+            self._fork_server = None
+            return None
 
     def _spawn(
         self,

@@ -208,6 +208,23 @@ def test_a_fork_server_that_cannot_start_says_why_like_a_child(data, said, monke
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux alone")
+def test_children_are_started_by_their_commands_if_the_fork_server_hangs(data, said, monkeypatch):
+    monkeypatch.setattr("codelode.cli.fork_server.ANSWER_S", 0.1)
+    with Supervisor(
+        data,
+        environment=os.environ,
+        announce=said.append,
+        fork_server=(sys.executable, "-c", STUBBORN),
+    ) as supervisor:
+        supervisor.start(child("one", WORKER), child("two", WORKER))
+        step_until(supervisor, lambda: not supervisor.not_ready())
+
+    (told,) = said
+    assert "hangs (no answer within 0.1 s); from now on each worker is started by itself" in told
+    assert data_folder.members(data) == frozenset()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux alone")
 def test_a_forked_child_has_its_own_session_and_no_file_of_another(forking, data):
     forking.start(child("one", WORKER), child("two", WORKER))
     step_until(forking, lambda: not forking.not_ready())
