@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 
+from codelode import sources as sources_file
 from codelode.access import Principal
-from codelode.errors import Denied, InvalidQuery, NotFound
+from codelode.errors import Denied, InvalidQuery, NotFound, Unavailable
 from codelode.ports import SourceStates
 from codelode.repository_sources import Mode, SourceState
 from gateway.service.audit import note
@@ -22,6 +24,11 @@ NONE = (
     "no connection has its repositories followed: declare one with `repositories:` in the file "
     "that CODELODE_SOURCES names"
 )
+
+#: How long a connection is waited for that the sources file has and that is not known yet: the
+#: workers look at the file every 5 s, once they have started. Seconds.
+READ_WITHIN_S = 15.0
+_POLL_S = 0.1
 
 
 @permitted
@@ -37,12 +44,26 @@ async def sync_sources(
 ) -> tuple[str, ...]:
     """Have the repositories of a connection, or of all, listed now; return which, at once.
 
-    Raises NotFound and InvalidQuery. A job that is lost is sent again, because the connection stays
-    due.
+    Waits for the workers to read a file that was put in place just now. Raises NotFound,
+    InvalidQuery, InvalidSettings, and Unavailable. A job that is lost is sent again, because the
+    connection stays due.
     """
     _require_everything(principal)
     note(connection=connection[:100], mode=mode[:100])
-    return await asyncio.to_thread(_sync, dependencies, connection, _mode(mode))
+    wanted, ends_at = _mode(mode), time.monotonic() + READ_WITHIN_S
+    while True:
+        try:
+            return await asyncio.to_thread(_sync, dependencies, connection, wanted)
+        except NotFound:
+            path = dependencies.settings.sources
+            if not await asyncio.to_thread(_is_declared, path, connection):
+                raise
+        if time.monotonic() >= ends_at:
+            raise Unavailable(
+                "the workers have not read the sources file yet, or read another one: try again, "
+                "and look at the log of the pull workers"
+            )
+        await asyncio.sleep(_POLL_S)
 
 
 def problems(known: SourceStates) -> tuple[str, ...]:
@@ -66,6 +87,15 @@ def _mode(mode: str) -> Mode:
     if mode and mode not in tuple(Mode):
         raise InvalidQuery("mode", unknown("mode", mode, tuple(Mode)))
     return Mode(mode) if mode else Mode.SYNC
+
+
+def _is_declared(path: str, connection: str) -> bool:
+    """Return whether the file has a connection to follow, of this name if one is given.
+
+    Raises InvalidSettings.
+    """
+    found = sources_file.read(Path(path).expanduser()) if path else ()
+    return any(one.repositories and connection in ("", one.name) for one in found)
 
 
 def _sources(dependencies: Dependencies) -> Sources:
