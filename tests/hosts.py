@@ -161,6 +161,7 @@ class GitHub(CodeHost):
         self.made = {}  # tokens of the installation, and when they expire
         self.permissions = {}  # those that were asked for each token
         self.is_installed = True
+        self.granted = {"contents", "metadata"}  # permissions of the app
 
     def is_known(self, headers):
         given = headers.get("Authorization", "")
@@ -196,6 +197,9 @@ class GitHub(CodeHost):
             return 200, {}, {"id": 77, "app_id": int(APP), "account": {"login": "acme"}}
         if (method, path) != ("POST", "/api/v3/app/installations/77/access_tokens"):
             return 404, {}, {"message": "Not Found"}
+        if not {*(body or {}).get("permissions", {})} <= self.granted:
+            words = "The permissions requested are not granted to this installation."
+            return 422, {}, {"message": words}
         token, expires_at = f"ghs_canary{len(self.made)}of-an-app", now + self.lifetime_s
         self.made[token] = expires_at
         self.permissions[token] = (body or {}).get("permissions", "all")

@@ -55,8 +55,8 @@ async def token(
         made = await asked.ask_as(as_app, "POST", path, body)
     except (Refused, Missing) as exc:
         raise type(exc)(
-            f"{exc}; check the id and the private key of the app, and that it is installed in the "
-            f"organisation {connection.organisation}"
+            f"{exc}; check the id and the private key of the app, that it is installed in the "
+            f"organisation {connection.organisation}, and that its permissions have contents, read"
         ) from exc
     return Token(made["token"], datetime.fromisoformat(made["expires_at"]).timestamp())
 

@@ -41,12 +41,18 @@ MAX_ASKED_PAUSE_S = 120.0
 MAX_REQUESTS = 200_000
 #: The states of answers that are taken.
 _ANSWERED = (httpx.codes.OK, httpx.codes.CREATED, httpx.codes.NOT_MODIFIED)
+#: The states of answers that say no, unless a limit of requests is meant.
+_REFUSED = (
+    httpx.codes.UNAUTHORIZED,
+    httpx.codes.FORBIDDEN,
+    httpx.codes.UNPROCESSABLE_ENTITY,
+)
 #: Part of a refusal that is quoted: it is the host's own text.
 _QUOTED_CHARS = 200
 
 
 class Refused(Denied):
-    """The host refuses the token or its rights: 401, 403."""
+    """The host refuses the token or its rights: 401, 403, or 422 for rights that an app lacks."""
 
 
 class Missing(NotFound):
@@ -248,7 +254,7 @@ def _failure(answer: _Answer, name: str, path: str) -> CodelodeError:
     what = f"{name} answers {path} with {status} {_quoted(answer)}".rstrip()
     if status == httpx.codes.NOT_FOUND:
         return Missing(what)
-    if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN) and not is_limited:
+    if status in _REFUSED and not is_limited:
         return Refused(what)
     return Unavailable(what)
 

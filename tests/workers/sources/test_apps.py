@@ -223,6 +223,18 @@ def test_the_token_of_git_reads_content_alone(credentials, repository, github):
     assert list(github.permissions.values()) == [{"contents": "read"}]
 
 
+def test_an_app_that_may_not_read_content_is_told_at_once_with_the_remedy(
+    credentials, repository, github
+):
+    github.granted = {"metadata"}
+    with structlog.testing.capture_logs() as logged, pytest.raises(Denied):
+        credentials(repository)
+
+    assert "422 (The permissions requested are not granted" in logged[-1]["error"]
+    assert "contents, read" in logged[-1]["error"]
+    assert github.asked.count(MINT) == 1  # nothing is gained by asking again
+
+
 @pytest.fixture
 def cloned(credentials, repository, github, tmp_path):
     """Mirrors that have read the repository once, as the app."""
