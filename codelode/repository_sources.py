@@ -58,6 +58,7 @@ class Action(StrEnum):
     REMOVE = "remove"
     MISS = "miss"  # the host does not list it; it stays for the time of grace
     KEEP = "keep"  # there is nothing to do
+    PAUSE = "pause"  # a rule says so: it stays as it is
     WAIT = "wait"  # it would be removed, with so many others that somebody must confirm it
     CONFLICT = "conflict"  # its name belongs to another repository
 

@@ -165,32 +165,41 @@ def _missing(one: Connection) -> Iterator[str]:
 
 
 def _asked(
-    client: Client, connection: str | None, mode: str, is_done: Callable[[Source, Source], bool]
+    client: Client,
+    connection: str | None,
+    mode: str,
+    is_done: Callable[[Source | None, Source], bool],
 ) -> None:
     """Have connections listed, wait for each, and print what is done with their repositories."""
     before = {one.connection: one for one in client.sources().sources}
     for name in client.sync_sources(connection, mode=mode):
-        for line in _told(_awaited(client, before[name], is_done)):
+        for line in _told(_awaited(client, name, before.get(name), is_done)):
             click.echo(printing.plain(line))
 
 
-def _awaited(client: Client, before: Source, is_done: Callable[[Source, Source], bool]) -> Source:
+def _awaited(
+    client: Client,
+    name: str,
+    before: Source | None,
+    is_done: Callable[[Source | None, Source], bool],
+) -> Source:
+    """Return the connection when it is done. `before`: None if it was not known then."""
     while True:
-        now = {one.connection: one for one in client.sources().sources}.get(before.connection)
+        now = {one.connection: one for one in client.sources().sources}.get(name)
         if now is None:
-            raise click.ClickException(f"the connection {before.connection} was dropped meanwhile")
+            raise click.ClickException(f"the connection {name} was dropped meanwhile")
         if is_done(before, now):
             return now
         time.sleep(_POLL_S)
 
 
-def _is_planned(before: Source, now: Source) -> bool:
+def _is_planned(before: Source | None, now: Source) -> bool:
     """Return whether a plan was made, or a sync, which also says what there was to do."""
-    return now.planned_at > before.planned_at or _is_synced(before, now)
+    return now.planned_at > (before.planned_at if before else 0) or _is_synced(before, now)
 
 
-def _is_synced(before: Source, now: Source) -> bool:
-    return now.attempted_at > before.attempted_at
+def _is_synced(before: Source | None, now: Source) -> bool:
+    return now.attempted_at > (before.attempted_at if before else 0)
 
 
 def _told(one: Source) -> Iterator[str]:
@@ -220,7 +229,7 @@ def _remarks(one: Source) -> Iterator[str]:
     if one.waiting:
         yield f"{one.connection}: {one.waiting}"
     for change in one.changes:
-        if change.action in ("conflict", "miss"):
+        if change.action in ("conflict", "miss", "pause"):
             yield f"{one.connection}: {change.action} {change.repository}: {change.reason}"
     if one.is_due:
         yield f"{one.connection}: a listing is due or going on"

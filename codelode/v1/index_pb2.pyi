@@ -1142,7 +1142,7 @@ class SourceChange(_message.Message):
     REPOSITORY_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     action: _builtins.str
-    """"register", "adopt", "rename", "move", "update", "remove", "miss", "wait", or "conflict"."""
+    """"register", "adopt", "rename", "move", "update", "remove", "miss", "pause", "wait", or "conflict"."""
     repository: _builtins.str
     reason: _builtins.str
     def __init__(

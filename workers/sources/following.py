@@ -23,6 +23,7 @@ from codelode.access import EVERYTHING
 from codelode.errors import CodelodeError, InvalidQuery
 from codelode.ledger import Ledger
 from codelode.model import (
+    ALL_FILES,
     DEFAULT_REF,
     RefStatus,
     Repository,
@@ -346,12 +347,13 @@ class _Acting:
             name = RepositoryName(known.name)
             if step.is_reused:
                 self._withdraw_label(name)
+                self._ledger.set_patterns(name, include=(), exclude=())
             self._index(name, name)
 
     def _register(self, known: Known, before: Known | None) -> None:
         """Register a repository as the one that it replaces was, and index what that indexes."""
         name, replaced = RepositoryName(known.name), self._replaced(known, before)
-        patterns = replaced.patterns if replaced else None
+        patterns = replaced.patterns if replaced else ALL_FILES
         label, present = replaced.label if replaced else self._rules.label, self._ledger.get(name)
         if present and present.label is not label and self._is_indexed(name):
             label = None  # until the run is done, the index is that of another repository
@@ -360,8 +362,8 @@ class _Acting:
             {name},
             url=known.url,
             name=name,
-            include=patterns.include if patterns else None,
-            exclude=patterns.exclude if patterns else None,
+            include=patterns.include,
+            exclude=patterns.exclude,
             local_paths=self._local_paths,
         )
         self._ledger.set_label(name, label)

@@ -72,8 +72,9 @@ class Plan:
 
 
 def changes(steps: Sequence[Step]) -> tuple[Change, ...]:
-    """Return the changes of the steps that change something."""
-    return tuple(step.change for step in steps if step.change.action is not Action.KEEP)
+    """Return the changes of the steps that change something, and then what is paused."""
+    found = [step.change for step in steps if step.change.action is not Action.KEEP]
+    return tuple(sorted(found, key=lambda one: one.action is Action.PAUSE))
 
 
 def known_after(steps: Sequence[Step]) -> tuple[Known, ...]:
@@ -107,7 +108,7 @@ def reconcile(
     paused = {one.id for one in known if _is_paused(one, by_id.get(one.id), rules)}
     for one in known:  # before the new ones, so that they keep their names
         if one.id in paused:
-            comparing.keep(one)
+            comparing.pause(one)
         elif one.id in wanted:
             comparing.follow(wanted[one.id], one)
     gone = [one for one in known if one.id not in wanted and one.id not in paused]
@@ -139,21 +140,21 @@ class _Comparing:
     def follow(self, listed: Listed, known: Known) -> None:
         """Add the step for a repository that is known."""
         now = replace(known, listed=listed.name, url=listed.url, missing_since=0.0)
+        started = replace(now, pushed=listed.pushed)  # as a run that begins now finds it
         name = _name(listed)
         is_renamed = listed.name != known.listed and name != known.name
         if _is_foreign(known, self._here, listed.url):
             self.steps.append(_conflict(known, self._here))
         elif is_renamed and self._is_free(name, listed):
-            renamed = replace(
-                now, name=name, replaces=(*known.replaces, Former(known.name, known.url))
-            )
+            former = Former(known.name, known.url)
+            renamed = replace(started, name=name, replaces=(*known.replaces, former))
             self._step(Action.RENAME, renamed, known, f"was {known.name}")
         elif known.name not in self._here.urls and known.name != name:
             self.add(listed)  # somebody may have chosen the name before: see `Here.read`
         elif known.name not in self._here.urls:
-            self._step(Action.REGISTER, now, known, "it is not registered any more")
+            self._step(Action.REGISTER, started, known, "it is not registered any more")
         elif _place(self._here.urls[RepositoryName(known.name)]) != _place(listed.url):
-            self._step(Action.MOVE, now, known, f"is at {listed.url}")
+            self._step(Action.MOVE, started, known, f"is at {listed.url}")
         elif reason := self._due_because(listed, known):
             self._step(Action.UPDATE, self._asked(now, listed), known, reason)
         else:
@@ -230,6 +231,12 @@ class _Comparing:
         known = replace(known, run_at=self._now)
         change = Change(action, known.name, reason)
         self.steps.append(Step(change, known, before, is_reused=is_reused))
+
+    def pause(self, known: Known) -> None:
+        """Add the step for a repository that a rule pauses."""
+        self._taken.add(known.name)
+        change = Change(Action.PAUSE, known.name, "a glob of paused matches")
+        self.steps.append(Step(change, known))
 
     def keep(self, known: Known) -> None:
         """Add the step for a repository with which nothing is done."""

@@ -14,6 +14,7 @@ from codelode.backends.memory.sources import MemorySourceStates
 from codelode.errors import Unavailable
 from codelode.ledger import FileManifest
 from codelode.model import (
+    ALL_FILES,
     DEFAULT_REF,
     RefName,
     Repository,
@@ -324,11 +325,13 @@ def test_a_repository_made_anew_does_not_have_the_label_of_the_one_before(
 def test_a_repository_made_anew_under_a_former_name_does_not_have_its_label(renamed, github):
     old = RepositoryName("acme/open")
     renamed.ledger.set_label(old, Label.PUBLIC)
+    renamed.ledger.set_patterns(old, include=("src/",), exclude=())
     github.repositories[15] = ("open", "PUBLIC", [])
     renamed.run(after=0, mode=Mode.SYNC)
 
     assert renamed.told() == {(Action.ADOPT, old)}
     assert renamed.ledger.labels()[old] is None
+    assert renamed.ledger.get(old).patterns == ALL_FILES
 
 
 @pytest.mark.parametrize("is_same", [False, True])

@@ -93,6 +93,14 @@ def test_a_renamed_repository_is_registered_anew_and_replaces_its_former_name():
     assert (one.name, one.replaces) == ("acme/new", (Former("acme/old", f"{HOST}/acme/old.git"),))
 
 
+def test_a_push_at_the_time_of_a_rename_starts_no_second_run():
+    rows = [listed("1", "acme/new", pushed="2")]
+    first = planned(rows, [known("1", "acme/old")], here("acme/old"))
+    assert told(first) == [(Action.RENAME, "acme/new")]
+
+    assert told(planned(rows, known_after(first.steps), here("acme/old", "acme/new"))) == []
+
+
 def test_two_repositories_that_swap_their_names_replace_nothing():
     rows = [listed("1", "acme/b"), listed("2", "acme/a")]
     followed = [known("1", "acme/a"), known("2", "acme/b")]
@@ -230,7 +238,8 @@ def test_a_paused_repository_stays_as_it_is_and_is_followed_again_afterwards():
     names = ("acme/pushed", "acme/was", "acme/deleted", "other/app")
     followed = [known(id, name) for id, name in zip(("1", "2", "3", "5"), names, strict=True)]
     paused = planned(rows, followed, here(*names), rules=rules)
-    assert told(paused) == [(Action.UPDATE, "other/app")]
+    assert told(paused)[0] == (Action.UPDATE, "other/app")
+    assert told(paused)[1:] == [(Action.PAUSE, one.name) for one in followed[:3]]
     assert set(known_after(paused.steps)) >= set(followed[:3])
 
     again = planned(rows, known_after(paused.steps), here(*names), rules=replace(rules, paused=()))
