@@ -50,8 +50,8 @@ def matches_a_name(glob: str) -> Callable[[str], bool]:
 def name_needles(glob: str) -> list[str]:
     """Return texts that the names which the glob matches contain, each between line breaks.
 
-    `get*` → a line break and `get`. None if a wildcard is inside the glob, or if it consists of
-    wildcards.
+    `get*` → a line break and `get`. There are none if a wildcard or a line break is inside the
+    glob, or if it consists of wildcards.
     """
     literal = glob.strip("*")
     if not literal or not is_literal(literal) or "\n" in literal:
@@ -68,8 +68,11 @@ def longest_literal(glob: str) -> str:
 def path_needles(glob: str) -> list[str]:
     """Return texts that every path which the glob matches contains, given one per line.
 
-    `src/**/a*.py` → a line break and `src/`, `a`, and `.py` and a line break.
+    `src/**/a*.py` → a line break and `src/`, `a`, and `.py` and a line break. There are none for a
+    glob with a line break, which could be found where two paths meet.
     """
+    if "\n" in glob:
+        return []
     first, *others = _LITERALS.split(glob)
     *inner, last = others or [""]
     if not others:

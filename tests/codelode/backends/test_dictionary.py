@@ -20,6 +20,13 @@ def test_neighbours_that_share_a_line_break_are_both_found():
     assert dictionary.matching(["a"]).tolist() == [True, True, False]
 
 
+def test_a_glob_with_a_line_break_is_not_matched_across_neighbours():
+    dictionary = Dictionary(globs.matches_path, globs.path_needles)
+    dictionary.encode(["a", "a\na", "b"])
+
+    assert dictionary.matching(["a\na"]).tolist() == [False, True, False]
+
+
 PATHS = st.text("a/b.\n", max_size=5)
 
 
@@ -34,7 +41,7 @@ def way(request):
 
 @given(
     batches=st.lists(st.lists(PATHS, max_size=6), max_size=4),
-    patterns=st.lists(st.text("a/b.*?", max_size=6), min_size=1, max_size=3),
+    patterns=st.lists(st.text("a/b.*?\n", max_size=6), min_size=1, max_size=3),
 )
 def test_a_glob_matches_the_paths_that_its_matcher_does(batches, patterns):
     dictionary = Dictionary(globs.matches_path, globs.path_needles)
@@ -50,7 +57,7 @@ def test_a_glob_matches_the_paths_that_its_matcher_does(batches, patterns):
 
 @given(
     batches=st.lists(st.lists(NAMES, max_size=6), max_size=4),
-    patterns=st.lists(st.text("ab.ß*?", max_size=5), min_size=1, max_size=3),
+    patterns=st.lists(st.text("ab.ß*?\n", max_size=5), min_size=1, max_size=3),
 )
 def test_a_pattern_matches_the_texts_that_its_matcher_does(batches, patterns):
     dictionary = Dictionary(globs.matches_a_name, globs.name_needles)
