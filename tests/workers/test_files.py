@@ -10,6 +10,7 @@ import threading
 import time
 import types
 from collections import Counter, defaultdict, deque
+from functools import partial
 
 import pytest
 
@@ -564,6 +565,25 @@ def begun(world, files, share=SHARE):
     world.ledger.register(Repository(name, f"https://example.org/{name}", MAIN))
     contents = {f"{at}.py": f"x = '{name} {at}'\n" for at in range(files)}
     return world.start(contents, name, share=share)
+
+
+def test_files_are_worked_on_though_those_of_a_large_run_cannot_be_let_in(trivial, monkeypatch):
+    asked = []
+
+    def let_in(stage, most):
+        asked.append(stage)
+        raise Unavailable("Redis has reached its maxmemory")
+
+    monkeypatch.setattr(trivial.queues, "let_in", let_in)
+    begun(trivial, BULK_FILES + 1)
+    while len(asked) < 2:
+        if not trivial.queues.lines[Priority.FIRST]:
+            begun(trivial, 15)
+        stage, job, priority = trivial.queues.next()
+        row = trivial.stages[stage]
+        work = partial(trivial.delivery.work_alone, row, priority=priority)
+        trivial.delivery.handle(job, work)
+    assert set(asked) <= set(trivial.stages)
 
 
 def done_of(world, runs):

@@ -93,6 +93,20 @@ def test_files_of_runs_of_many_files_are_let_in_before_all_others(
     assert not outbox.has_waiting("embed", before=Priority.LATE_BULK)
 
 
+def test_a_broker_without_memory_is_unavailable_for_what_moves_messages(
+    app: Celery, redis: Redis, redis_admin: Redis
+) -> None:
+    outbox = CeleryOutbox(app)
+    outbox.push("parse", FILES, priority=Priority.BULK)
+    redis_admin.config_set("maxmemory", 1)
+    try:
+        with pytest.raises(Unavailable, match="broker"):
+            outbox.let_in("parse", 2)
+    finally:
+        redis_admin.config_set("maxmemory", 0)
+    outbox.let_in("parse", 2)
+
+
 def _paths(messages: Sequence[Mapping[str, Any]]) -> list[str]:
     bodies = [json.loads(base64.b64decode(one["body"])) for one in messages]
     return [arguments["path"] for _, arguments, _ in bodies]

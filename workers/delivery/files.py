@@ -217,11 +217,18 @@ class Delivery:
         return [False if verdict is None else verdict for verdict in verdicts]
 
     def _let_in(self, stage: Stage) -> None:
-        """Move files of runs of many files to the front of the queue if they are owed a turn."""
-        if self._now() >= self._looks_at.get(stage, 0.0):
-            self._looks_at[stage] = self._now() + LOOKS_AFTER_S
+        """Move files of runs of many files to the front of the queue if they are owed a turn.
+
+        If that fails, they only wait longer, so the files at hand go on.
+        """
+        if self._now() < self._looks_at.get(stage, 0.0):
+            return
+        self._looks_at[stage] = self._now() + LOOKS_AFTER_S
+        try:
             if self.services.ledger.owes(stage.name):
                 self.outbox.let_in(stage.name, LET_IN)
+        except CodelodeError as exc:
+            log.warning("turn_not_given", stage=stage.name, reason=str(exc))
 
     def claim(
         self, stage: Stage, batch: Sequence[Job], *, yields: bool = False

@@ -51,14 +51,12 @@ class CeleryOutbox:
                 _publish(producer, stage, job, priority)
 
     def has_waiting(self, stage: str, *, before: Priority) -> bool:
-        with _translated(), self._app.producer_or_acquire() as producer:
-            channel = producer.channel
+        with self._channel() as channel:
             queues = (_queue(stage, one, channel.sep) for one in Priority if one < before)
             return any(channel.client.llen(queue) for queue in queues)
 
     def let_in(self, stage: str, most: int) -> None:
-        with _translated(), self._app.producer_or_acquire() as producer:
-            channel = producer.channel
+        with self._channel() as channel:
             pipe = channel.client.pipeline(transaction=False)
             for priority in (Priority.BULK, Priority.LATE_BULK):
                 # Kombu's client adds its prefix to the keys of the commands that kombu uses alone.
@@ -103,6 +101,16 @@ class CeleryOutbox:
     def drop_mirror(self, name: RepositoryName) -> None:
         """Have the workers delete the mirror of a removed repository."""
         self._send(jobs.DROP_MIRROR_TASK, jobs.PULL, {"repository": name}, name)
+
+    @contextmanager
+    def _channel(self) -> Iterator[Any]:
+        """Lend a channel of the broker, whose errors are those of the Redis client."""
+        with _translated(), self._app.producer_or_acquire() as producer:
+            connection = producer.connection
+            try:
+                yield producer.channel
+            except (*connection.connection_errors, *connection.channel_errors) as exc:
+                raise OperationalError(str(exc)) from exc
 
     def _send(
         self, task: str, queue: str, arguments: dict[str, object], title: str, **options: Any
