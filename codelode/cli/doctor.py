@@ -52,7 +52,7 @@ def doctor(context: click.Context, *, repair: bool, as_json: bool, data: Path | 
     else:
         _show(report, is_repairing=repair)
     if problem:
-        printing.complain(f"the last good version of the sources file stays in force: {problem}")
+        printing.complain(f"running workers keep the last good version that they read: {problem}")
     context.exit(0 if report.is_healthy and not problem else FOUND)
 
 
