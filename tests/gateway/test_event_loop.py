@@ -78,6 +78,9 @@ def running(tmp_path_factory):
     gc.freeze()  # a collection of all that the tests have made takes longer than the bound
     yield made
     made.close()
+    gc.unfreeze()
+    gc.collect()  # else what the tests left open is never reported
+    gc.freeze()
 
 
 @pytest.mark.parametrize("name", METHODS)
