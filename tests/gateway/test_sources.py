@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from importlib import import_module
 
@@ -30,12 +29,18 @@ def given(dependencies, file):
     return replace(dependencies, settings=settings)
 
 
-async def test_a_sync_waits_until_the_workers_have_read_the_file(given, jobs):
-    syncing = asyncio.create_task(service.sync_sources(given, ROOT, "work"))
-    await asyncio.sleep(0)  # let it begin
-    given.sources.declare([WORK])
+async def test_a_sync_waits_until_the_workers_have_read_the_file(given, jobs, monkeypatch):
+    module = import_module("gateway.service.sources")
+    look = module._is_declared
 
-    assert await syncing == ("work",)
+    def read_after_the_first_look(path, connection):
+        """The workers read the file when the connection has not been found once."""
+        given.sources.declare([WORK])
+        return look(path, connection)
+
+    monkeypatch.setattr(module, "_is_declared", read_after_the_first_look)
+
+    assert await service.sync_sources(given, ROOT, "work") == ("work",)
     assert jobs.sent == [("source", "work")]
 
 
