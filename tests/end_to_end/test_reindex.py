@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -428,6 +429,7 @@ def described(make_cluster, shared_model_server, make_git):
     repository.commit({path: f"{text}    # and so on, {path}\n" for path, text in FILES.items()})
     with cluster.client() as client:
         assert client.index(str(repository.folder), name="app").state is RunState.COMPLETE
+        assert any(asyncio.run(sentences(cluster)).values())
         assert_enriched(client)  # on a busy machine, an answer may come too late for the run
     return cluster
 
