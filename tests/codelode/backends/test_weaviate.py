@@ -388,6 +388,7 @@ async def test_a_reader_never_finds_a_replaced_file_missing(sides, chunk_of, fil
     for one in seen:
         turns = {int(header.removeprefix("turn ")) for header in one.headers}
         assert min(turns) >= bisect(replaced_s, one.since_s)
+        assert max(turns) - min(turns) <= 1  # not the remains of several replacements
     assert len(await sides.found()) == await sides.search.count(EVERYTHING) == 20
 
 
