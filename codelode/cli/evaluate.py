@@ -75,7 +75,7 @@ SCOPES = ("repository", "all")
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Do not measure, but write FILE from the last commits of this checkout: each subject is a "
     "query, and the files that the commit changed are its answer. Merges, reverts, and commits of "
-    "more than five files are left out.",
+    "more than five files are left out, and so is what is older than the last 10,000 commits.",
 )
 @click.option(
     "--repo",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ from codelode.errors import InvalidSettings
 #: Commits that change more files are sweeps, and shorter subjects say too little; both are skipped.
 MAX_FILES = 5
 MIN_WORDS = 3
+
+#: Most commits that are read, the newest; git takes about a millisecond for each.
+MAX_READ = 10_000
 
 CATEGORY = "history"
 
@@ -48,15 +52,13 @@ def judged(
     """
     base = _revision(folder, since) if since else _before(folder, commits)
     before = set(_git(folder, "ls-tree", "-r", "-z", "--name-only", base).split("\0"))
-    revisions = _git(folder, "rev-list", "--no-merges", f"{base}..HEAD").split()
-    found = (_commit(folder, revision) for revision in revisions)
     return {
         "repo": name,
         "language": language,
         "revision": base,
         "queries": [
             {"query": one.subject, "category": CATEGORY, "relevant": list(one.paths)}
-            for one in found
+            for one in _after(folder, base)
             if _says_something(one) and before.issuperset(one.paths)
         ],
     }
@@ -85,11 +87,17 @@ def _says_something(commit: _Commit) -> bool:
     return is_change and has_words and 0 < len(commit.paths) <= MAX_FILES
 
 
-def _commit(folder: Path, revision: str) -> _Commit:
-    command = ("diff-tree", "-r", "-z", "--no-commit-id", "--name-only", "--root")
-    paths = _git(folder, *command, revision).split("\0")
-    subject = _git(folder, "log", "-1", "--format=%s", revision).strip()
-    return _Commit(_NUMBER.sub("", subject), tuple(filter(None, paths)))
+def _after(folder: Path, base: str) -> Iterator[_Commit]:
+    """Yield the newest commits that are no ancestors of `base`, with the files that they changed.
+
+    git ends a subject and each file with NUL, writes a line break before the first file, and here
+    another NUL and a colon before a subject, which may be empty.
+    """
+    wanted = ("--no-merges", f"--max-count={MAX_READ}", "--root", "--no-renames", "--name-only")
+    shown = _git(folder, "log", "-z", *wanted, "--format=tformat:%x00:%s", f"{base}..HEAD", "--")
+    for commit in filter(None, shown.strip("\0").split("\0\0")):
+        subject, _, paths = commit.removeprefix(":").partition("\0\n")
+        yield _Commit(_NUMBER.sub("", subject.strip()), tuple(filter(None, paths.split("\0"))))
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from codelode.errors import InvalidSettings
 from codelode.operations.evaluation import grep
+from codelode.operations.evaluation import history as history_of
 from codelode.v1 import search_pb2
 
 
@@ -266,6 +267,35 @@ def test_merges_reverts_and_bulk_changes_are_no_queries(served, history, tmp_pat
         ("Merge equal entries of the table", ["b.py"]),
         ("Count the calls that failed", ["a.py"]),
     ]
+
+
+def test_the_files_of_each_commit_are_told_apart(served, history, tmp_path):
+    file = tmp_path / "mine.json"
+    odd = {"line\nbreak": "1", "ümlaut and blank": "1"}
+    history.commit("The very first commit", a="1", **odd)
+    history.git("commit", "--allow-empty", "-m", "Nothing was changed here")
+    history.commit("Change the odd names", **dict.fromkeys(odd, "2"))
+    history.git("commit", "--allow-empty", "--allow-empty-message", "-m", "")
+    history.git("mv", "a.py", "b.py")
+    history.git("commit", "-m", "Give it another name")
+    history.git("mv", "b.py", "a.py")
+    history.commit("Give it the old name")
+
+    served("eval", str(file), "--from-history", str(history.folder))
+
+    assert asked(file) == [("Change the odd names", ["line\nbreak.py", "ümlaut and blank.py"])]
+
+
+def test_only_the_newest_commits_of_a_long_history_are_read(served, history, tmp_path, monkeypatch):
+    monkeypatch.setattr(history_of, "MAX_READ", 1)
+    file = tmp_path / "mine.json"
+    history.commit("The very first commit", a="1")
+    history.commit("Retry calls that failed", a="2")
+    history.commit("Wait between two calls", a="3")
+
+    served("eval", str(file), "--from-history", str(history.folder))
+
+    assert asked(file) == [("Wait between two calls", ["a.py"])]
 
 
 def test_a_history_can_begin_after_a_named_revision(served, history, tmp_path):
