@@ -45,6 +45,10 @@ BULK_FILES = 256
 #: pushes without a pause do not stop them.
 BULK_SHARE = 8
 
+#: What bulk runs have had too much at most, milliseconds. A long call may have begun when nobody
+#: else was there, and they are not to wait for BULK_SHARE times its duration.
+BULK_DEBT_MS = 5_000
+
 #: Most time that a run can save up while it has no work at a stage, milliseconds.
 SAVED_MS = 10_000
 
@@ -299,7 +303,8 @@ class Feeder(Protocol):
     def owes(self, stage: str) -> bool:
         """Return whether bulk runs that wait at a stage have their turn.
 
-        Other runs have files there too, and have spent BULK_SHARE times as much there.
+        Other runs have files there too, and have spent BULK_SHARE times as much there; what
+        bulk runs have had too much counts up to BULK_DEBT_MS.
         """
 
     def pass_on(self, run: RunId, paths: Sequence[str], *, stage: str) -> None:

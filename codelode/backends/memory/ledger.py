@@ -20,6 +20,7 @@ from codelode.estimates import Estimate
 from codelode.ledger import (
     AHEAD,
     AHEAD_MS,
+    BULK_DEBT_MS,
     BULK_SHARE,
     HELD,
     NOT_IN_FLIGHT,
@@ -578,7 +579,7 @@ class MemoryLedger:
         return self._owed.get(stage, -AHEAD_MS)
 
     def _owe(self, stage: str, ms: float) -> None:
-        self._owed[stage] = min(AHEAD_MS, self._owed_ms(stage) + ms)
+        self._owed[stage] = max(-BULK_DEBT_MS, min(AHEAD_MS, self._owed_ms(stage) + ms))
 
     def _is_at(self, run: RunId, stage: str) -> bool:
         there = self._plans[run].in_flight.values()

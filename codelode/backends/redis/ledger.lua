@@ -1,6 +1,6 @@
 -- The atomic steps of the ledger. Each section is one script; `prelude` precedes every other one. The
 -- stages at which a file and a removal begin are `first` and `last`, which the client defines, as it
--- does `ahead_ms` and `bulk_share`, the numbers of `codelode.ledger`.
+-- does `ahead_ms`, `bulk_share`, and `bulk_debt_ms`, the numbers of `codelode.ledger`.
 --
 -- Keys, all below the prefix in KEYS[1]:
 --   repositories      HASH name -> JSON [url, default_ref, is_pinned]; those of old releases end
@@ -98,7 +98,7 @@ local function has_small(stage) return is_taken(stage, '-inf', '(' .. BULK_MS) e
 local function has_bulk(stage) return is_taken(stage, BULK_MS, '+inf') end
 local function owed(stage) return tonumber(redis.call('HGET', key('owed'), stage) or -ahead_ms) end
 local function set_owed(stage, ms)
-  redis.call('HSET', key('owed'), stage, math.min(ms, ahead_ms))
+  redis.call('HSET', key('owed'), stage, math.max(-bulk_debt_ms, math.min(ms, ahead_ms)))
 end
 -- What the run has spent at a stage; a run that comes there begins with what the others have spent.
 local function spent(run, stage)

@@ -23,7 +23,15 @@ from codelode.backends.redis import scripts
 from codelode.backends.redis.connection import translated
 from codelode.errors import NotFound
 from codelode.estimates import Estimate
-from codelode.ledger import AHEAD_MS, BULK_SHARE, SAVED_MS, Advance, FileManifest, WorkItem
+from codelode.ledger import (
+    AHEAD_MS,
+    BULK_DEBT_MS,
+    BULK_SHARE,
+    SAVED_MS,
+    Advance,
+    FileManifest,
+    WorkItem,
+)
 from codelode.model import (
     BlobId,
     FilePatterns,
@@ -89,7 +97,8 @@ class RedisLedger:
         self._worker_ttl_ms = int(worker_ttl_s * 1000)
         entries = [begins_at(is_removal=one, stages=stages).name for one in (False, True)]
         names = "local first, last = '{}', '{}'\n".format(*entries)
-        names += f"local ahead_ms, bulk_share = {AHEAD_MS}, {BULK_SHARE}\n"
+        numbers = f"{AHEAD_MS}, {BULK_SHARE}, {BULK_DEBT_MS}"
+        names += f"local ahead_ms, bulk_share, bulk_debt_ms = {numbers}\n"
         sources = scripts.load("ledger.lua")
         self._scripts = {
             name: client.register_script(names + text) for name, text in sources.items()
