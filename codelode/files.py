@@ -28,12 +28,14 @@ def make_private(folder: Path) -> None:
 def replace_text(path: Path, text: str) -> None:
     """Write the file in one step, so that no reader finds it empty or half written.
 
-    Only its owner can read it. The text goes to `PATH.draft` first, which a process that dies
-    leaves behind.
+    That holds after a power failure too. Only its owner can read it. The text goes to `PATH.draft`
+    first, which a process that dies leaves behind.
     """
     draft = path.with_name(f"{path.name}.draft")
     with open_private(draft) as file:
         file.write(text.encode())
+        file.flush()
+        os.fsync(file.fileno())
     draft.replace(path)
 
 

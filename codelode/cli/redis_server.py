@@ -59,6 +59,9 @@ PASSWORD, CONFIGURATION = "password", "redis.conf"
 #: Random bytes of a password.
 PASSWORD_BYTES = 32
 
+#: Matches passwords that mean themselves both in the configuration and in a URL.
+_PASSWORD = re.compile(r"[A-Za-z0-9._~-]+")
+
 #: Maximum length of a socket's path on every supported system; Linux allows 107, macOS 103.
 SOCKET_PATH_BYTES = 103
 
@@ -137,12 +140,15 @@ def place_in(folder: Path) -> Iterator[Place]:
 
     If the path of the socket is too long for one, or contains characters that a URL would escape
     and Flower would not decode, the socket goes into a private temporary folder, which is removed
-    at the end.
+    at the end. Raises InvalidSettings if the folder or the password cannot be used.
     """
-    make_private(folder)
-    password = _kept_password(folder / PASSWORD)
-    user = ("user", "default", "on", f">{password}", *RIGHTS)
-    replace_text(folder / CONFIGURATION, f"{' '.join(user)}\n")
+    try:
+        make_private(folder)
+        password = _kept_password(folder / PASSWORD)
+        user = ("user", "default", "on", f">{password}", *RIGHTS)
+        replace_text(folder / CONFIGURATION, f"{' '.join(user)}\n")
+    except OSError as exc:
+        raise InvalidSettings(f"cannot use the folder {folder} of Redis: {exc.strerror}") from exc
     path = folder / SOCKET
     if len(os.fsencode(path)) <= SOCKET_PATH_BYTES and quote(str(path)) == str(path):
         yield Place(folder, path, password)
@@ -152,9 +158,15 @@ def place_in(folder: Path) -> Iterator[Place]:
 
 
 def _kept_password(file: Path) -> str:
-    if not file.exists():
+    if not file.exists() or not file.read_bytes().strip():
         replace_text(file, secrets.token_urlsafe(PASSWORD_BYTES))
-    return read_secret(file)
+    password = read_secret(file)
+    if not _PASSWORD.fullmatch(password):
+        raise InvalidSettings(
+            f"the password in {file} may have only the letters A to Z and a to z, digits, and "
+            "-._~: write another, or delete the file and the next start makes one"
+        )
+    return password
 
 
 def options(place: Place, *, maxmemory_bytes: int = MAXMEMORY_BYTES) -> dict[str, tuple[str, ...]]:

@@ -167,6 +167,44 @@ def test_a_server_whose_password_was_deleted_has_its_data_and_another_password(
     assert url != before
 
 
+@pytest.mark.parametrize("text", ["", "\n"])
+def test_an_empty_password_is_replaced(tmp_path, text):
+    """A power failure can empty a file."""
+    (tmp_path / redis_server.PASSWORD).write_text(text)
+
+    with redis_server.place_in(tmp_path) as place:
+        assert len(place.password) > redis_server.PASSWORD_BYTES
+        assert (tmp_path / redis_server.PASSWORD).read_text() == place.password
+
+
+@pytest.mark.parametrize(
+    "text", ["two words", "a@b", "a/b", "a#b", "a:b", "a%41", '"a', "é", "a\0"]
+)
+def test_a_password_that_needs_escaping_is_refused_with_the_remedy(tmp_path, text):
+    (tmp_path / redis_server.PASSWORD).write_text(text)
+
+    with pytest.raises(
+        InvalidSettings, match=r"password may have only .*: write another"
+    ) as raised:
+        redis_server.place_in(tmp_path).__enter__()
+    assert text not in str(raised.value)
+
+
+def test_a_server_with_a_password_written_by_hand_takes_it(real_servers, tmp_path):
+    (tmp_path / redis_server.PASSWORD).write_text("By-hand_0.9~\n")
+
+    with server(tmp_path) as (_, url), connect(url) as client:
+        assert client.set("key", "value")
+
+
+@pytest.mark.parametrize("name", [redis_server.PASSWORD, redis_server.CONFIGURATION])
+def test_a_folder_that_cannot_be_written_is_refused_by_name(tmp_path, name):
+    (tmp_path / f"{name}.draft").mkdir()  # stands for a disk that is full
+
+    with pytest.raises(InvalidSettings, match=f"cannot use the folder {tmp_path} of Redis: "):
+        redis_server.place_in(tmp_path).__enter__()
+
+
 @pytest.mark.parametrize("name", ["with blanks", "percent%20", "ü", "deep/" * 30])
 def test_a_folder_whose_path_suits_no_socket_gets_one_elsewhere(tmp_path, name):
     with redis_server.place_in(tmp_path / name) as place:
