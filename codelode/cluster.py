@@ -1,7 +1,7 @@
 """Find the cluster that `codelode up` runs on a data folder, by the files that it leaves there.
 
-    run/up.json     the addresses of the cluster, while it is ready
-    run/other.json  the addresses of a cluster with another folder
+    run/up.json     the addresses of the cluster, while it is ready, and the password of its Redis
+    run/other.json  the same of a cluster with another folder
     run/token       the secret that its gateway asks for
     run/login.json  the logins of this user at other gateways
 
@@ -22,7 +22,7 @@ from codelode.loopback import is_loopback
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The addresses of a running cluster."""
+    """The addresses of a running cluster; that of Redis contains the password."""
 
     pid: int  # of `codelode up`
     grpc: str  # HOST:PORT, with TLS grpcs://HOST:PORT

@@ -1,8 +1,8 @@
 """The data folder of an embedded cluster: its lock, its address, its secrets, and its processes.
 
     run/up.lock      held by the `codelode up` that runs here; contains its process id
-    run/up.json      the addresses of that cluster, while it is ready
-    run/other.json   the addresses of a cluster with another folder, which clients of this one find
+    run/up.json      the addresses of that cluster, while it is ready, and the password of its Redis
+    run/other.json   the same of a cluster with another folder, which clients of this one find
     run/token        the secret that its gateway asks for
     run/flower.conf  the configuration of Flower, with the login that it asks for
     run/NAME.pid     the process id and start time of each child

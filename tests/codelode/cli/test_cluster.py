@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -344,7 +345,8 @@ def test_forged_messages_are_dropped_with_a_reason_and_stop_nothing(up, reposito
     assert up.codelode("index", str(repository), "--wait").returncode == 0
 
 
-def test_no_secret_is_on_a_command_line_or_in_an_environment(up):
+def test_neither_token_nor_login_is_on_a_command_line_or_in_an_environment(up):
+    """The password of Redis is in environments, which only the same user can read."""
     password = flower_login(up).partition(":")[2]
     secrets = [(up.data / "run/token").read_bytes(), password.encode()]
     for pid in data_folder.members(up.data):
@@ -356,6 +358,9 @@ def test_no_secret_is_on_a_command_line_or_in_an_environment(up):
 def test_the_password_of_redis_is_on_no_command_line_and_in_no_log(up):
     password = (up.data / redis_server.FOLDER / redis_server.PASSWORD).read_bytes()
     assert password.decode() in up.cluster.redis
+    for held in (up.data / "run/up.json", Path(f"/proc/{up.child('pull')}/environ")):
+        assert password in held.read_bytes()
+        assert stat.S_IMODE(held.stat().st_mode) & 0o077 == 0
     shown = [Path(f"/proc/{pid}/cmdline") for pid in data_folder.members(up.data)]
     for file in (*shown, *(up.data / "logs").iterdir(), up.said):
         assert password not in file.read_bytes(), file
