@@ -54,7 +54,10 @@ class Organisation(GitHub):
             mark, commit = line.removeprefix(":").split()
             id = marks[int(mark)]
             self._heads[id] = commit
-            (self._folder(id) / "refs" / "heads" / "main").write_text(f"{commit}\n")
+            head = self._folder(id) / "refs" / "heads" / "main"
+            beside = self._folder(id) / "head"  # no pull in this moment sees an empty ref
+            beside.write_text(f"{commit}\n")
+            beside.replace(head)
             at = datetime.fromtimestamp(_BEGIN + int(mark), UTC)
             self.details[id] = {"pushed_at": at.strftime("%Y-%m-%dT%H:%M:%SZ")}
 
