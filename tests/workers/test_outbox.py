@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from celery import Celery
+from kombu import Producer
 from redis import Redis
 
 from codelode import jobs
@@ -57,6 +58,48 @@ def test_files_wait_in_the_queue_of_their_stage_in_order(app: Celery, redis: Red
     ]
     assert {one["headers"]["task"] for one in sent} == {"workers.parse"}
     assert len({one["headers"]["id"] for one in sent}) == len(FILES)
+
+
+def test_files_are_sent_as_celery_sends_them(
+    app: Celery, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: list[dict[str, Any]] = []
+    publish = Producer.publish
+
+    def noted(self: Producer, body: Any, **given: Any) -> Any:
+        options.append(given)
+        return publish(self, body, **given)
+
+    monkeypatch.setattr(Producer, "publish", noted)
+    job = FILES[0]
+    CeleryOutbox(app).push("parse", [job], priority=Priority.BULK)
+    app.send_task(
+        "workers.parse",
+        kwargs=job.arguments,
+        queue="parse",
+        priority=int(Priority.BULK),
+        argsrepr="",
+        kwargsrepr=job.title,
+        ignore_result=True,
+    )
+    own, celerys = waiting(redis, f"parse\x06\x16{Priority.BULK:d}")
+    assert own["body"] == celerys["body"]
+    for sent in (own, celerys):
+        assert sent["headers"]["id"] == sent["headers"]["root_id"]
+        assert sent["headers"]["id"] == sent["properties"]["correlation_id"]
+    # What is left out of a message has its default, or is for people (`origin`).
+    optional = {"shadow", "group_index", "origin", "replaced_task_nesting"}
+    left_out = {"id", "root_id", "stamped_headers", "stamps", *optional}
+    assert _without(own["headers"], left_out) == _without(celerys["headers"], left_out)
+    # Celery repeats two headers among the properties, where nobody reads them.
+    of_one = {"correlation_id", "delivery_tag", "reply_to", "argsrepr", "kwargsrepr"}
+    assert _without(own["properties"], of_one) == _without(celerys["properties"], of_one)
+    for name in ("retry", "retry_policy", "routing_key", "serializer", "priority"):
+        assert options[0][name] == options[1][name]
+
+
+def _without(found: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in found.items() if name not in names}
 
 
 def test_what_waits_before_a_priority_is_seen(app: Celery, redis: Redis) -> None:

@@ -42,13 +42,18 @@ class CeleryOutbox:
     def push(
         self, stage: str, files: Sequence[Job], *, priority: Priority = Priority.FIRST
     ) -> None:
+        conf = self._app.conf
+        retrying = {
+            "retry": conf.task_publish_retry,
+            "retry_policy": conf.task_publish_retry_policy,
+        }
         with (
             _translated(),
             self._app.producer_or_acquire() as producer,
             producer.batch(max_size=BATCH_MESSAGES),
         ):
             for job in files:
-                _publish(producer, stage, job, priority)
+                _publish(producer, stage, job, priority, **retrying)
 
     def has_waiting(self, stage: str, *, before: Priority) -> bool:
         with self._channel() as channel:
@@ -127,7 +132,7 @@ class CeleryOutbox:
             )
 
 
-def _publish(producer: Producer, stage: str, job: Job, priority: Priority) -> None:
+def _publish(producer: Producer, stage: str, job: Job, priority: Priority, **retrying: Any) -> None:
     """Send the message of a file, in Celery's documented protocol of version 2.
 
     `Celery.send_task` does the same, and takes three times as long: 117 instead of 33 µs in a
@@ -157,6 +162,7 @@ def _publish(producer: Producer, stage: str, job: Job, priority: Priority) -> No
         priority=int(priority),
         headers=headers,
         correlation_id=id,
+        **retrying,
     )
 
 
