@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 
+from codelode import deadline
 from codelode.access import Visibility
 from codelode.errors import InvalidQuery, NotFound
 from codelode.ledger import Ledger
@@ -29,6 +31,9 @@ from codelode.model import (
 MAX_LISTED = 10
 #: Longest name that is compared with known names, characters; the comparison takes quadratic time.
 MAX_NAME_CHARS = 200
+#: Most known names that it is compared with, the first ones. These take 0.3 s, during which the
+#: process does nothing else.
+MAX_COMPARED = 10_000
 #: A ref that is a commit, and the fewest characters of its beginning that stand for it, as in git.
 COMMIT = re.compile(r"[0-9a-f]{40}")
 MIN_ABBREVIATION = 4
@@ -145,19 +150,15 @@ class VisibleCatalog:
             raise InvalidQuery(field, unknown("ref", name, known))
         return commits[0]
 
-    def unlike_refs(
-        self, names: Iterable[str], repositories: Sequence[RepositoryName] = ()
-    ) -> frozenset[str]:
-        """Return those of the names that are neither refs nor spelt like one, as `ref` finds them.
+    def is_unlike_refs(self, name: str, repositories: Sequence[RepositoryName] = ()) -> bool:
+        """Return whether the name is neither a ref nor spelt like one, as `ref` finds them.
 
         Repositories that are not visible have none.
         """
         seen = [one for one in repositories or self.ledger.names() if one in self.visible]
-        known = {*self.ledger.ref_names(seen), DEFAULT_REF}
-        return frozenset(
-            name
-            for name in names
-            if name not in known
+        known = sorted({*self.ledger.ref_names(seen), DEFAULT_REF})
+        return (
+            name not in known
             and not any(COMMIT.fullmatch(ref) and ref.startswith(name) for ref in known)
             and not nearest(name, known)
         )
@@ -194,8 +195,12 @@ def unknown(what: str, name: str, known: Sequence[str]) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known names that are most similar, at most three."""
+    """Return the known names that are most similar, at most three.
+
+    Raises TimedOut after the call's deadline.
+    """
+    deadline.check()
     if len(name) > MAX_NAME_CHARS:
         return []
-    lower = {candidate.lower(): candidate for candidate in known}
+    lower = {candidate.lower(): candidate for candidate in islice(known, MAX_COMPARED)}
     return [lower[match] for match in get_close_matches(name.lower(), lower, n=3)]

@@ -83,8 +83,9 @@ def recognised(
         return parts
     existing = catalog.existing([*_names(parts.filters), *map(RepositoryName, given)])
     refs = {one.value for one in parts.filters if one.field == "ref"}
-    foreign = catalog.unlike_refs(refs, sorted(existing)) if refs else frozenset()
-    known = [one for one in parts.filters if _is_known(one, existing, foreign)]
+    # A search has one ref. Several remain filters, so that one alone is compared with known refs.
+    is_foreign = len(refs) == 1 and catalog.is_unlike_refs(refs.pop(), sorted(existing))
+    known = [one for one in parts.filters if _is_known(one, existing, is_foreign=is_foreign)]
     return parts if len(known) == len(parts.filters) else parts_of(text, known)
 
 
@@ -306,12 +307,11 @@ def _matcher(written: Sequence[WrittenFilter]) -> Callable[[str], bool]:
     return repository_globs.matcher(tuple(map(_value, written)))
 
 
-def _is_known(
-    one: WrittenFilter, existing: frozenset[RepositoryName], foreign: frozenset[str]
-) -> bool:
+def _is_known(one: WrittenFilter, existing: frozenset[RepositoryName], *, is_foreign: bool) -> bool:
+    """Return whether what the filter names exists. `is_foreign`: its ref is unlike known ones."""
     match one.field:
         case "ref":
-            return one.value not in foreign
+            return not is_foreign
         case "repositories":
             return not is_literal(one.value) or one.value in existing
         case "languages":

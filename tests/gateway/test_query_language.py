@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from codelode import deadline
 from codelode.access import EVERYTHING, Principal, Role, Visibility
-from codelode.errors import InvalidQuery
+from codelode.errors import InvalidQuery, TimedOut
 from codelode.model import Repository, RepositoryName
 from codelode.query_language import (
     WrittenGroup,
@@ -21,6 +22,7 @@ from codelode.query_language import (
     written_texts,
 )
 from gateway import pipeline, service
+from gateway.service import catalog
 from gateway.service.requests import GivenFilters, GivenOptions, GrepRequest, SearchRequest
 from gateway.state import Narrowing, SearchQuery
 from tests.worlds import World
@@ -636,6 +638,30 @@ async def test_a_ref_that_is_nearly_right_or_in_a_short_query_is_an_error(ask):
         await ask("retry calls until it works ref:mian")
     with pytest.raises(InvalidQuery, match="is not a filter: there is no ref 'refs/heads/x'"):
         await ask("ref:refs/heads/x retry")
+
+
+async def test_at_most_one_of_many_refs_is_compared_with_the_known_ones(ask, monkeypatch):
+    compared = []
+
+    def counted(name, known, n):
+        compared.append(name)
+        return []
+
+    monkeypatch.setattr(catalog, "get_close_matches", counted)
+    many = " ".join(f"ref:x{number}" for number in range(400))
+
+    with pytest.raises(InvalidQuery, match=r"'ref:x0' .* is not a filter: there is no ref 'x0'"):
+        await ask(f"fatal: bad {many} is broken retry")
+    assert compared == ["x0"]
+
+
+def test_a_name_is_compared_with_a_bounded_number_of_others_before_the_deadline(monkeypatch):
+    assert catalog.nearest("mian", ["one", "two", "main"]) == ["main"]
+    with deadline.calling(0), pytest.raises(TimedOut):
+        catalog.nearest("mian", ["main"])
+
+    monkeypatch.setattr(catalog, "MAX_COMPARED", 2)
+    assert catalog.nearest("mian", ["one", "two", "main"]) == []
 
 
 async def test_refs_of_hidden_repositories_are_unknown(ask, world):
