@@ -59,7 +59,14 @@ def _around(query: RepositoryQuery, backends: Backends) -> tuple[list[Link], Seq
                 f"only {len(followed):,} of {counted(len(level), 'repository')} at distance "
                 f"{depth - 1} were followed, because more would take too long"
             )
-        found = find(followed, query, published, backends, depth=depth)
+        keys = _keys(followed, query, published)
+        most = max(1, MAX_LOOKUPS // max(1, len(query.visible if query.reverse else followed)))
+        if len(keys) > most:
+            notices.append(
+                f"only {most:,} of {counted(len(keys), 'package')} were looked up at distance "
+                f"{depth - 1}, because more would take too long"
+            )
+        found = find(followed, keys[:most], query, published, backends, depth=depth)
         found = sorted(found, key=lambda link: -link.files)
         links += found
         ends = (link.source if query.reverse else link.target for link in found)
@@ -73,13 +80,26 @@ def _around(query: RepositoryQuery, backends: Backends) -> tuple[list[Link], Seq
 def _followed(
     level: Sequence[RepositoryName], query: RepositoryQuery, published: _Published
 ) -> Sequence[RepositoryName]:
-    """Return the first repositories of a level, as many as can be followed, at least one."""
+    """Return the first repositories of a level, as many as can be followed, at least one.
+
+    Not all packages of that one can be looked up if it alone exceeds the bound.
+    """
     if query.reverse:
         keys = Counter(one for some in published.values() for one, _ in some)
         lookups = accumulate(keys[one] * len(query.visible) for one in level)
     else:
         lookups = accumulate(len(published) for _ in level)
     return level[: max(1, sum(so_far <= MAX_LOOKUPS for so_far in lookups))]
+
+
+def _keys(
+    level: Sequence[RepositoryName], query: RepositoryQuery, published: _Published
+) -> Sequence[str]:
+    """Return the packages to look up: what the level publishes, or else all that are published."""
+    if not query.reverse:
+        return list(published)
+    wanted = set(level)
+    return [key for key, some in published.items() if any(one in wanted for one, _ in some)]
 
 
 #: The visible publishers of each package.
@@ -100,6 +120,7 @@ def _published(query: RepositoryQuery, backends: Backends) -> _Published:
 
 def _providers(
     level: Sequence[RepositoryName],
+    keys: Sequence[str],
     query: RepositoryQuery,
     published: _Published,
     backends: Backends,
@@ -107,7 +128,7 @@ def _providers(
     depth: int,
 ) -> list[Link]:
     """Return links to the repositories that publish what those of the level import."""
-    imported = _importing(level, published, query, backends)
+    imported = _importing(level, keys, query, backends)
     links: list[Link] = []
     for repository in level:
         paths: defaultdict[RepositoryName, set[str]] = defaultdict(set)
@@ -126,6 +147,7 @@ def _providers(
 
 def _users(
     level: Sequence[RepositoryName],
+    keys: Sequence[str],
     query: RepositoryQuery,
     published: _Published,
     backends: Backends,
@@ -134,7 +156,6 @@ def _users(
 ) -> list[Link]:
     """Return links from the repositories that import what those of the level publish."""
     wanted = set(level)
-    keys = [key for key, some in published.items() if any(one in wanted for one, _ in some)]
     paths: defaultdict[tuple[RepositoryName, RepositoryName], set[str]] = defaultdict(set)
     sure: set[tuple[RepositoryName, RepositoryName]] = set()
     for user, imported in _importing(query.visible, keys, query, backends).items():

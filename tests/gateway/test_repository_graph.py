@@ -48,10 +48,13 @@ def ask(backends, indexes):
     counted = [Counting(one) for one in indexes]
     some = replace(backends, references=counted[0], packages=counted[1])
 
-    async def asked(count, number, *, reverse, depth=2, limit=100):
+    async def asked(count, number, *, reverse, depth=2, limit=100, others=0):
+        """Ask for the links of a repository, which publishes so many packages nobody imports."""
         references, packages = indexes
         for at in range(count):
-            packages.publish(name(at), [DEFAULT_REF], PublishedPackages({f"npm:p{at}": ""}, {}))
+            keys = [f"npm:p{at}", *(f"npm:q{one}" for one in range(others) if at == number)]
+            published = PublishedPackages(dict.fromkeys(keys, ""), {})
+            packages.publish(name(at), [DEFAULT_REF], published)
             used = [f"p npm:p{USES[at]}"] if at in USES else ["c run"]
             files = {f"{file}.js": used for file in range(1 + at % 3)}
             references.replace(name(at), [DEFAULT_REF], files)
@@ -95,4 +98,21 @@ async def test_a_level_that_is_too_large_is_followed_in_part_and_told(ask, monke
     assert links == ["5→0 1 3", "4→0 1 2", "3→0 1 1", "8→4 2 3"]
     assert notices == [
         "only 2 of 3 repositories at distance 1 were followed, because more would take too long"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("number", "reverse", "most", "told"),
+    [(0, True, 30, "3 of 5"), (8, False, 12, "12 of 14")],
+)
+async def test_one_repository_with_too_many_packages_is_followed_in_part_and_told(
+    ask, monkeypatch, number, reverse, most, told
+):
+    monkeypatch.setattr(repositories, "MAX_LOOKUPS", most)
+
+    links, notices, _ = await ask(10, number, reverse=reverse, depth=1, others=4)
+
+    assert links == (["5→0 1 3", "4→0 1 2", "3→0 1 1"] if reverse else ["8→4 1 3"])
+    assert notices == [
+        f"only {told} packages were looked up at distance 0, because more would take too long"
     ]
