@@ -98,7 +98,7 @@ class LocalInventory:
             vectors = connection.execute(_VECTOR_BYTES).fetchone()[0] if connection else 0
         database_bytes = sum(map(taken_by, self._folder.glob(f"{database.FILE_NAME}*")))
         keywords = sum(map(taken_by, self._folder.glob("keywords-*")))
-        shared = sum(map(taken_by, self._folder.glob(shared_vectors.FILE_NAME)))
+        shared = sum(map(taken_by, self._folder.glob(f"{shared_vectors.FILE_NAME}*")))
         others = {folder for folder in published.folders(self._root) if folder != self._folder}
         found = {
             "vectors": min(vectors, database_bytes) + shared,

@@ -111,7 +111,8 @@ def _size(folder: Path) -> int:
 def _empty(root: Path) -> None:
     """Remove the index in the index folder itself; the database goes last."""
     _remove(root, lambda path: path.is_dir() and path.name.startswith("keywords-"))
-    _remove(root, lambda path: path.name in {signature.IDENTITY_FILE, shared_vectors.FILE_NAME})
+    _remove(root, lambda path: path.name == signature.IDENTITY_FILE)
+    shared_vectors.remove(root)
     _remove(root, lambda path: path.is_file() and path.name.startswith(FILE_NAME))
 
 

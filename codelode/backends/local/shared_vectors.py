@@ -22,6 +22,7 @@ import numpy.typing as npt
 from codelode.files import open_private
 
 FILE_NAME = "vectors.map"
+_DRAFT_NAME = f"{FILE_NAME}.draft"
 
 #: The file is written again when more rows than this share of all, and than this number, were added
 #: or deleted since. Each reader holds the vectors of added rows itself.
@@ -71,6 +72,8 @@ def opened(folder: Path, *, dim: int) -> SharedVectors | None:
         return None
     vectors = np.frombuffer(data, np.int8, count * dim, _HEADER_BYTES)
     rows = np.frombuffer(data, "<i8", count, _HEADER_BYTES + count * dim)
+    if not np.all(rows[1:] > rows[:-1]):  # it is damaged
+        return None
     return SharedVectors(rows, vectors.reshape(count, dim))
 
 
@@ -79,6 +82,8 @@ def renew(folder: Path, connection: sqlite3.Connection, *, dim: int) -> bool:
 
     For one process at a time, and no other may write to the database meanwhile.
     """
+    draft = folder / _DRAFT_NAME
+    draft.unlink(missing_ok=True)  # a writer that was killed has left it
     known = opened(folder, dim=dim)
     rows = np.zeros(0, np.int64) if known is None else known.rows
     last = int(rows[-1]) if len(rows) else 0
@@ -86,7 +91,6 @@ def renew(folder: Path, connection: sqlite3.Connection, *, dim: int) -> bool:
     changed = (count - of_file) + (len(rows) - of_file)
     if changed <= max(MIN_CHANGED, MAX_CHANGED * count):
         return False
-    draft = folder / f"{FILE_NAME}.draft"
     try:
         _write(draft, connection, count=count, dim=dim)
         draft.replace(folder / FILE_NAME)
@@ -96,7 +100,9 @@ def renew(folder: Path, connection: sqlite3.Connection, *, dim: int) -> bool:
 
 
 def remove(folder: Path) -> None:
-    (folder / FILE_NAME).unlink(missing_ok=True)
+    """Remove the file, and a draft of it that a killed writer has left."""
+    for name in (FILE_NAME, _DRAFT_NAME):
+        (folder / name).unlink(missing_ok=True)
 
 
 def _write(path: Path, connection: sqlite3.Connection, *, count: int, dim: int) -> None:

@@ -33,6 +33,8 @@ from codelode.backends.local import (
     store,
 )
 from codelode.backends.local.errors import Damaged, damage_reported, translated
+from codelode.backends.local.inventory import LocalInventory
+from codelode.backends.local.shadow import FIRST, LocalShadowIndex
 from codelode.backends.local.signature import SCHEMA_VERSION
 from codelode.backends.local.snapshots import Snapshots
 from codelode.errors import Corrupt, NotIndexed, SchemaMismatch, TimedOut, Unavailable
@@ -381,8 +383,15 @@ async def test_a_file_of_a_later_state_is_ignored(writer, folder, search, shares
         lambda data: data[:16] + bytes([DIM * 2]) + data[17:],
         lambda data: data[:64] + bytes(len(data) - 64),
         lambda data: data[:70] + bytes([data[70] ^ 1]) + data[71:],
+        lambda data: data[:-16] + data[-8:] + data[-16:-8],
+        lambda data: data[:-16] + 2 * data[-8:],
+        lambda data: data[:-80] + bytes(8) + data[-72:],
+        lambda data: data[:-75] + b"\1" + data[-74:],
     ],
-    ids=["empty", "no header", "cut", "another format", "other dimensions", "zeros", "one bit"],
+    ids=[
+        *("empty", "no header", "cut", "another format", "other dimensions", "zeros", "one bit"),
+        *("rows out of order", "a row twice", "a row too low", "a row too high"),
+    ],
 )
 async def test_a_damaged_file_of_vectors_is_ignored(writer, folder, search, shares_all, damage):
     writer.replace(files(4))
@@ -407,6 +416,32 @@ async def test_a_full_disk_leaves_the_vectors_with_the_readers(
 
     assert not list(folder.glob("vectors*"))
     assert len(await _similarities(search)) == 20
+
+
+def test_the_draft_of_a_killed_writer_counts_and_is_removed(writer, folder, shares_all):
+    writer.replace(files(20))
+    writer.maintain()
+    inventory = LocalInventory(folder)
+    before = (inventory.sizes() or {})["vectors"]
+    draft = folder / f"{shared_vectors.FILE_NAME}.draft"
+    draft.write_bytes(bytes(8_192))
+    assert (inventory.sizes() or {})["vectors"] >= before + 8_192
+
+    writer.maintain()  # nothing is due
+    assert not draft.exists()
+
+
+def test_a_dropped_first_index_leaves_no_vectors(writer, folder, shares_all):
+    writer.replace(files(4))
+    writer.maintain()
+    (folder / f"{shared_vectors.FILE_NAME}.draft").write_bytes(b"half")
+    shadow = LocalShadowIndex(folder, dim=DIM, identity="other", choice={})
+    shadow.open().close()
+    shadow.publish()
+
+    shadow.drop(FIRST)
+    assert not (folder / database.FILE_NAME).exists()
+    assert not list(folder.glob("vectors*"))
 
 
 def test_few_changes_do_not_write_the_vectors_again(writer, folder, shares_all):
