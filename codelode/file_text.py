@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import AnyStr
 
-from codelode.model import Chunk
+from codelode.model import Chunk, FileKey, FileText
 
 
 def in_file_order(chunk: Chunk) -> tuple[int, int]:
@@ -19,6 +19,15 @@ def file_text(chunks: Sequence[Chunk]) -> str:
     Chunks leave out only blank lines, which are put back.
     """
     return _joined(((one.start_line, one.end_line, one.content) for one in chunks), "\r", "\n")
+
+
+def text_by_file(held: Mapping[FileKey, Sequence[Chunk]]) -> dict[FileKey, FileText]:
+    """Return the text of each file, given its chunks in file order."""
+    return {
+        place: FileText(chunks[0].language, file_text(chunks).encode("utf-8", "replace"))
+        for place, chunks in held.items()
+        if chunks
+    }
 
 
 def raw_text(pieces: Iterable[tuple[int, int, bytes]]) -> bytes:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from codelode.chunk_map import ChunkVector
 from codelode.errors import SchemaMismatch
 from codelode.file_text import file_text, in_file_order
-from codelode.model import Chunk, ChunkId, FileChunks, FileKey, FileText
+from codelode.model import Chunk, ChunkId, FileChunks, FileKey
 from codelode.vectors import Vector
 
 
@@ -56,15 +56,6 @@ def by_file(keys: Iterable[FileKey], chunks: Iterable[Chunk]) -> dict[FileKey, t
         if (key := (chunk.repository, chunk.path)) in found:
             found[key].append(chunk)
     return {key: tuple(sorted(some, key=in_file_order)) for key, some in found.items()}
-
-
-def text_by_file(held: Mapping[FileKey, Sequence[Chunk]]) -> dict[FileKey, FileText]:
-    """Return the text of each file, given its chunks in file order."""
-    return {
-        place: FileText(chunks[0].language, file_text(chunks).encode("utf-8", "replace"))
-        for place, chunks in held.items()
-        if chunks
-    }
 
 
 def texts_by_first(files: Iterable[FileChunks]) -> dict[ChunkId, str]:

@@ -20,10 +20,9 @@ from codelode.backends.chunk_stores import (
     chunk_vector,
     require_distinct,
     require_vectors,
-    text_by_file,
 )
 from codelode.chunk_map import ChunkVector
-from codelode.file_text import file_text
+from codelode.file_text import file_text, text_by_file
 from codelode.fusion import shortlist
 from codelode.model import (
     Candidate,

@@ -25,7 +25,7 @@ from weaviate.classes.query import FilterReturn
 
 from codelode.access import Visibility
 from codelode.backends import words
-from codelode.backends.chunk_stores import by_file, require_dim, text_by_file
+from codelode.backends.chunk_stores import by_file, require_dim
 from codelode.backends.weaviate import versions
 from codelode.backends.weaviate.batch import PAGE
 from codelode.backends.weaviate.circuit_breaker import CircuitBreaker
@@ -52,6 +52,7 @@ from codelode.backends.weaviate.filters import (
 from codelode.backends.weaviate.query import FoundObject, TenantObjects
 from codelode.backends.weaviate.schema import TenantIndex, Version
 from codelode.errors import Corrupt, Unavailable
+from codelode.file_text import text_by_file
 from codelode.fusion import shortlist
 from codelode.model import (
     Candidate,
