@@ -18,6 +18,7 @@ from codelode import deadline
 from codelode.access import Principal, Visibility
 from codelode.counts import counted
 from codelode.errors import InvalidQuery
+from codelode.file_text import text_by_file
 from codelode.grams import NOTHING
 from codelode.model import Chunk, FileKey, FileQuery, FileText, Filters, RepositoryName
 from codelode.permalinks import permalink
@@ -147,10 +148,12 @@ async def _found(
     """Search the files of a batch, and return those that match."""
     ref = search.filters.ref
     call = dependencies.published.call
-    held = await call(lambda backends: backends.chunks.texts(batch, ref))
     chunks: Mapping[FileKey, Sequence[Chunk]] = {}
-    if admits_parts(search.filters):
+    if admits_parts(search.filters):  # their text is read with them: a file may be replaced
         chunks = await call(lambda backends: backends.chunks.files(batch, ref))
+        held: Mapping[FileKey, FileText] = await asyncio.to_thread(text_by_file, chunks)
+    else:
+        held = await call(lambda backends: backends.chunks.texts(batch, ref))
     found = await asyncio.to_thread(_searched, search, batch, held, chunks, done)
     named = tuple(dict.fromkeys(file.repository for file in found))
     done.repositories.update(dict.fromkeys(named))

@@ -175,3 +175,39 @@ def test_a_file_that_is_removed_before_it_is_read_has_no_match(world):
 
     (last,) = asyncio.run(collect())
     assert (last.summary.files, last.summary.complete) == (0, True)
+
+
+class Changing:
+    """A chunk store in which the files are replaced after each read."""
+
+    def __init__(self, world):
+        self.world = world
+        self.chunks = world.dependencies.published.backends.chunks
+
+    def __getattr__(self, name):
+        return getattr(self.chunks, name)
+
+    async def texts(self, places, ref):
+        return self._replaced(await self.chunks.texts(places, ref))
+
+    async def files(self, places, ref):
+        return self._replaced(await self.chunks.files(places, ref))
+
+    def _replaced(self, found):
+        self.world.index("acme/other", {"src/a.py": "# later\n" * 200 + OTHER["src/a.py"]})
+        return found
+
+
+def test_lines_and_the_ranges_that_filters_admit_come_from_one_read(tmp_path):
+    world = World(Settings(data=tmp_path))
+    world.index("acme/other", OTHER)
+    backends = replace(world.dependencies.published.backends, chunks=Changing(world))
+    dependencies = replace(world.dependencies, published=Published(backends))
+    somebody = Principal("somebody", Role.READER, EVERYTHING)
+    request = GrepRequest("needle", filters=GivenFilters(symbols=["Model"]))
+
+    async def collect():
+        return [part async for part in service.grep(dependencies, somebody, request)]
+
+    found, _ = asyncio.run(collect())
+    assert [line.number for line in found.file.lines] == [48, 91]
