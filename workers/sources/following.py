@@ -285,26 +285,25 @@ class SourceSync:
             last.setdefault(run.repository, run)
         own = [RepositoryName(known.name) for known in self._states.known(name)]
         failed = {name for name, run in last.items() if run.state is RunState.FAILED}
-        failed |= self._unfinished([one for one in own if one not in last])
+        unread = self._unread([one for one in own if one not in last])
         on_trial = {name for name, run in last.items() if _is_on_trial(run)}
         urls = {name: url for name, url in self._ledger.urls().items() if name not in on_trial}
         followed = {*of_others, *own}
         read = self._read([one for one in urls if one not in followed])
-        return Here(urls, of_others, read=read, failed=failed)
+        return Here(urls, of_others, read=read, failed=failed, unread=unread)
 
-    def _unfinished(self, names: Sequence[RepositoryName]) -> set[str]:
-        """Return the names that are not indexed as they were to be, and of which no run goes on.
+    def _unread(self, names: Sequence[RepositoryName]) -> set[str]:
+        """Return the names that were never indexed because their last run failed.
 
         The runs of these are older than those that are looked at: thousands of repositories may
         come at once.
         """
-        of_each = zip(names, self._ledger.refs_of(names) if names else (), strict=True)
-        found = (
-            name
-            for name, refs in of_each
-            if not any(one.indexed for one in refs) or not all(one.is_clean for one in refs)
-        )
-        return {name for name in found if self._ledger.active(name) is None}
+        indexed = self._read(names)
+        return {name for name in names if name not in indexed and self._has_failed(name)}
+
+    def _has_failed(self, name: RepositoryName) -> bool:
+        last = self._ledger.recent(EVERYTHING.only([name]), limit=1)
+        return bool(last) and last[0].state is RunState.FAILED
 
     def _read(self, names: Sequence[RepositoryName]) -> Collection[str]:
         """Return the names that are indexed."""

@@ -28,7 +28,8 @@ SHARE = 0.5
 REFRESH_S = 86_400.0
 
 #: Where a host does not say what was pushed, a repository is asked at each listing, and after it
-#: had no news once or more often, only at every second and fourth one.
+#: had no news once or more often, only at every second and fourth one. So is one that was never
+#: indexed, at every fourth one: thousands of them would keep the workers busy.
 MOST_UNCHANGED = 2
 
 #: Share of an interval by which the turn of a repository may be earlier, so that not all have it at
@@ -50,6 +51,7 @@ class Here:
     #: under a name that somebody has chosen who may see that name alone.
     read: Collection[str] = ()
     failed: Collection[str] = ()  # names whose last run failed
+    unread: Collection[str] = ()  # names that were never indexed as their last run failed long ago
     indexed: Mapping[str, str] = field(default_factory=dict)  # digest of what is indexed, by name
 
 
@@ -198,6 +200,10 @@ class _Comparing:
         if known.name in self._here.failed:
             return "its last run failed"
         waited_s, early = self._now - known.run_at, SPREAD * fraction(known.id, known.run_at)
+        if known.name in self._here.unread:
+            pause_s = self._every_s * 2**MOST_UNCHANGED * (1 - early)
+            if self._is_asked or waited_s >= pause_s:
+                return "its last run failed"
         if not listed.pushed:
             is_due = self._is_asked or waited_s >= self._turn_s(known, early)
             return "its host does not say when something was pushed" if is_due else ""

@@ -12,10 +12,11 @@ from codelode.access import EVERYTHING, Label
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.backends.memory.sources import MemorySourceStates
 from codelode.errors import Unavailable
-from codelode.ledger import FileManifest
+from codelode.ledger import FileManifest, WorkItem
 from codelode.model import (
     ALL_FILES,
     DEFAULT_REF,
+    BlobId,
     RefName,
     Repository,
     RepositoryName,
@@ -504,7 +505,36 @@ def test_a_first_run_that_failed_is_repeated_also_if_many_began_after_it(world, 
 
     world.ledger.end(failing.id, RunState.FAILED, "the disk is full")
     world.run()
+    assert world.told() == set()  # thousands may fail, and at each listing
+    world.run(after=7_200)
     assert world.told() == {(Action.UPDATE, failing.repository)}
+
+
+def test_a_cancelled_run_is_not_repeated_also_if_many_began_after_it(world, monkeypatch):
+    monkeypatch.setattr("workers.sources.following.RUNS_LOOKED_AT", 1)
+    world.run()
+    cancelled, *others = world.outbox.runs
+    world.outbox.runs = others
+    world.done()
+    world.ledger.end(cancelled.id, RunState.CANCELLED)
+    world.run(after=4 * 3_600)
+    assert world.told() == set()
+
+
+def test_a_ref_that_is_not_clean_does_not_start_its_repository_again(world, monkeypatch):
+    monkeypatch.setattr("workers.sources.following.RUNS_LOOKED_AT", 1)
+    world.run()
+    name = world.outbox.runs[0].repository
+    world.done()
+    stopped = world.ledger.create(name, RefName("other"))
+    files = FileManifest(Revision("b" * 40), (WorkItem("a.py", BlobId("c" * 40)),))
+    world.ledger.plan(stopped.id, files, ref=RefName("other"), fingerprint="f")
+    world.ledger.end(stopped.id, RunState.FAILED, "the disk is full")
+    for other in sorted(NAMES - {name})[:2]:
+        world.ledger.create(RepositoryName(other), DEFAULT_REF)
+    assert not all(one.is_clean for one in world.ledger.refs(name))
+    world.run(after=4 * 3_600)
+    assert world.told() == set()
 
 
 def test_only_one_worker_at_a_time_works_on_a_connection(world):
