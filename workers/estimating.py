@@ -3,15 +3,18 @@
 Reading tells which files a run leaves out, as the parse stage does. The sample is taken in the
 order of the ids of contents, which has nothing to do with size or place, until its time is over; a
 repository of up to some thousand files is parsed as a whole. How long the sample waits for a
-processor tells how busy the machine is, and a few of its texts, how fast a model server embeds.
+processor tells how busy the machine is, and a few of its texts, how fast a model server on this
+machine embeds. Nothing is sent to another one, which may have a price.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from codelode import languages
@@ -49,8 +52,10 @@ _TOKENS_PER_CHUNK = 300
 #: Processes of a cluster that work at once on a run; more cores than these do not help it.
 _BUSY_PROCESSES = 4
 
-#: Texts of the sample that a model server embeds, to see how fast it is.
+#: Texts of the sample that a model server embeds, to see how fast it is, and the time for it,
+#: seconds: a plan does not wait for a server that hangs.
 _EMBEDDED = 16
+EMBED_S = 10.0
 
 #: Most reasons that are listed; the rest is one row.
 _REASONS_LISTED = 20
@@ -93,7 +98,7 @@ class Sampled:
 
     sums: Mapping[str, Sample]
     slowdown: float = 1.0  # seconds for each second of processor time
-    tokens_per_s: float = 0.0  # that a model server embeds; 0: there is none, or it does not answer
+    tokens_per_s: float = 0.0  # that a model server embeds; 0: it is not known, or there is none
 
 
 def survey(run: Run, manifest: FileManifest, ref: RefName, services: Services) -> Survey:
@@ -169,15 +174,26 @@ def _cores() -> int:
 
 
 def _tokens_per_s(texts: Sequence[str], services: Services) -> float:
-    """Return how fast a model server embeds; 0 for the built-in embedder, whose time is known."""
-    if not texts or not registry.PROVIDERS[services.settings.embedder].is_remote:
+    """Return how fast a model server on this machine embeds; 0: nobody knows.
+
+    The time of the built-in embedder is known.
+    """
+    if not texts or not registry.embeds_on_loopback(services.settings):
         return 0.0
-    began = time.monotonic()
-    try:
-        services.index.embedder.embed_documents(texts)
-    except CodelodeError:  # the run would wait for it; nobody knows how long
-        return 0.0
-    return _tokens(texts) / (time.monotonic() - began)
+    took_s: list[float] = []
+
+    def embed() -> None:
+        with suppress(CodelodeError):  # the run would wait for it; nobody knows how long
+            index = services.index
+            began = time.monotonic()
+            if registry.embeds_on_loopback(index.published.settings):  # it may have another one
+                index.embedder.embed_documents(texts)
+                took_s.append(time.monotonic() - began)
+
+    embedding = threading.Thread(target=embed, name="embedding", daemon=True)
+    embedding.start()
+    embedding.join(EMBED_S)
+    return _tokens(texts) / took_s[0] if took_s else 0.0
 
 
 def _parsed(run: Run, item: WorkItem, services: Services, seen: list[str]) -> Sample:

@@ -14,8 +14,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from codelode.errors import Corrupt, Unavailable
+from codelode.loopback import is_loopback
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -253,6 +255,13 @@ def embedder(settings: Settings) -> Embedder:
     make = PROVIDERS[settings.embedder].embedder
     assert make is not None, "the settings are checked against `choices`"
     return make(settings)
+
+
+def embeds_on_loopback(settings: Settings) -> bool:
+    """Return whether a model server on this machine embeds."""
+    servers = {"ollama": settings.ollama_url, "openai": settings.openai_url}
+    url = servers.get(settings.embedder, "")
+    return is_loopback(urlsplit(url).hostname or "")
 
 
 def search_embedder(index: Published) -> Embedder:

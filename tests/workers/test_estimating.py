@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sysconfig
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from codelode.backends import registry
 from codelode.estimates import LanguageEstimate, SkippedFiles, dump, load
 from codelode.ledger import FileManifest, WorkItem
 from codelode.model import (
@@ -164,6 +166,52 @@ def test_a_run_takes_longer_on_a_busy_machine_and_with_a_slow_model(surveyed, se
     busy = replace(sampled, slowdown=10.0)
     assert estimating.estimate(found, busy, services.settings, pull_s=3.0).seconds > quiet > 3.0
     assert seconds(tokens_per_s=10.0) > 1_000
+
+
+class Embedding:
+    """An embedder that notes what it is given, and answers when it may."""
+
+    def __init__(self, settings):
+        self.published = registry.Published("", settings)
+        self.embedder, self.texts, self.may_answer = self, [], threading.Event()
+
+    def embed_documents(self, texts):
+        self.texts += texts
+        assert self.may_answer.wait(60)
+
+
+@pytest.mark.parametrize(
+    ("server", "is_measured"),
+    [
+        ({"embedder": "ollama", "ollama_url": "http://127.0.0.1:1"}, True),
+        ({"embedder": "ollama", "ollama_url": "http://models.example:1"}, False),
+        ({"embedder": "openai", "openai_url": "http://localhost:1/v1"}, True),
+        ({"embedder": "openai", "openai_url": "https://models.example/v1"}, False),
+    ],
+)
+def test_a_plan_sends_texts_only_to_a_model_on_this_machine(
+    surveyed, services, monkeypatch, server, is_measured
+):
+    found = surveyed({"a.py": "def first():\n    return 1\n"})
+    services.settings = services.settings.model_copy(update=server)
+    index = Embedding(services.settings)
+    monkeypatch.setattr(Services, "index", index)
+    index.may_answer.set()
+    sampled = estimating.sample(RUN, found, services)
+    assert bool(index.texts) is bool(sampled.tokens_per_s) is is_measured
+
+
+def test_a_plan_does_not_wait_for_a_model_that_hangs(surveyed, services, monkeypatch):
+    found = surveyed({"a.py": "def first():\n    return 1\n"})
+    local = {"embedder": "ollama", "ollama_url": "http://127.0.0.1:1"}
+    services.settings = services.settings.model_copy(update=local)
+    index = Embedding(services.settings)
+    monkeypatch.setattr(Services, "index", index)
+    monkeypatch.setattr(estimating, "EMBED_S", 0.01)
+    sampled = estimating.sample(RUN, found, services)
+    index.may_answer.set()
+    assert sampled.tokens_per_s == 0.0
+    assert sum(one.files for one in sampled.sums.values()) == 1
 
 
 def test_only_the_most_frequent_reasons_are_listed(services):
