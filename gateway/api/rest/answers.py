@@ -24,7 +24,7 @@ from gateway.service.results import SearchAnswer
 INTERNAL: Mapping[type, frozenset[str]] = {
     SearchAnswer: frozenset({"ranking", "facets"}),
     Coverage: frozenset({"url", "is_complete", "committed_at"}),
-    Run: frozenset({"resolved", "reprocess"}),
+    Run: frozenset({"resolved", "reprocess", "is_bulk"}),
 }
 
 JSON = "application/json"
