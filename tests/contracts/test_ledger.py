@@ -839,10 +839,10 @@ def test_a_run_of_many_files_has_a_share_of_a_stage_that_others_keep_busy(make):
         ledger.pass_on(run, paths, stage="embed")
 
     def spend(run, ms):
-        """A hundred files of the run are worked on, each for so long, one beside the other."""
-        began = time.monotonic()
+        """A hundred files of the run are worked on, each for at least so long, side by side."""
         for one in paths:
             assert ledger.begin(run, [one], **turn) == (1,)
+        began = time.monotonic()
         wait_until(lambda: 1000 * (time.monotonic() - began) > ms, "time has passed")
         ledger.pass_on(run, paths, stage="embed")
 
