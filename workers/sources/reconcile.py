@@ -28,8 +28,9 @@ SHARE = 0.5
 REFRESH_S = 86_400.0
 
 #: Where a host does not say what was pushed, a repository is asked at each listing, and after it
-#: had no news once or more often, only at every second and fourth one. So is one that was never
-#: indexed, at every fourth one: thousands of them would keep the workers busy.
+#: had no news once or more often, only at every second and fourth one. A repository that was
+#: never indexed, and whose run failed long ago, is tried at every fourth listing: thousands of them
+#: would keep the workers busy.
 MOST_UNCHANGED = 2
 
 #: Share of an interval by which the turn of a repository may be earlier, so that not all have it at
