@@ -89,7 +89,8 @@ def renew(folder: Path, connection: sqlite3.Connection, *, dim: int) -> bool:
     last = int(rows[-1]) if len(rows) else 0
     count, of_file = connection.execute(_CHANGED, (last,)).fetchone()
     changed = (count - of_file) + (len(rows) - of_file)
-    if changed <= max(MIN_CHANGED, MAX_CHANGED * count):
+    is_true = of_file <= len(rows)  # more if its last row number is damaged
+    if is_true and changed <= max(MIN_CHANGED, MAX_CHANGED * count):
         return False
     try:
         _write(draft, connection, count=count, dim=dim)

@@ -404,6 +404,19 @@ async def test_a_damaged_file_of_vectors_is_ignored(writer, folder, search, shar
     assert found == await _unshared(folder)
 
 
+def test_vectors_whose_last_row_number_is_damaged_are_written_again(writer, folder, shares_all):
+    writer.replace(files(4))
+    writer.maintain()
+    path = folder / shared_vectors.FILE_NAME
+    data = path.read_bytes()
+    path.write_bytes(data[:-6] + b"\1" + data[-5:])
+    damaged = shared_vectors.version(folder)
+
+    writer.replace([file("new.py", "shared")])
+    writer.maintain()
+    assert shared_vectors.version(folder) != damaged
+
+
 async def test_a_full_disk_leaves_the_vectors_with_the_readers(
     writer, folder, search, monkeypatch, shares_all
 ):
