@@ -40,7 +40,7 @@ from tests.waiting import wait_until
 from workers import layouts
 from workers import services as process
 from workers.delivery.configuration import configured
-from workers.delivery.files import Delivery
+from workers.delivery.files import LOOKS_AGAIN_AFTER_S, Delivery
 from workers.services import Services
 from workers.stages import Onward, Stored
 
@@ -568,22 +568,26 @@ def begun(world, files, share=SHARE):
 
 
 def test_files_are_worked_on_though_those_of_a_large_run_cannot_be_let_in(trivial, monkeypatch):
-    asked = []
+    asked, small = defaultdict(list), []
 
     def let_in(stage, most):
-        asked.append(stage)
+        asked[stage].append(trivial.delivery._now())
         raise Unavailable("Redis has reached its maxmemory")
 
     monkeypatch.setattr(trivial.queues, "let_in", let_in)
     begun(trivial, BULK_FILES + 1)
-    while len(asked) < 2:
+    for _ in range(1_500):
         if not trivial.queues.lines[Priority.FIRST]:
-            begun(trivial, 15)
+            small.append(begun(trivial, 15))
         stage, job, priority = trivial.queues.next()
         row = trivial.stages[stage]
         work = partial(trivial.delivery.work_alone, row, priority=priority)
         trivial.delivery.handle(job, work)
-    assert set(asked) <= set(trivial.stages)
+    assert set(done_of(trivial, small[:-1])) == {15}
+    assert max(map(len, asked.values())) > 1
+    for looks in asked.values():
+        pauses = [later - before for before, later in itertools.pairwise(looks)]
+        assert all(pause >= LOOKS_AGAIN_AFTER_S for pause in pauses)
 
 
 def done_of(world, runs):

@@ -46,6 +46,9 @@ OUTCOME = "outcome"
 LOOKS_AFTER_S = 0.25
 LET_IN = 16
 
+#: That pause after a look that failed, seconds: while Redis is full or away, each would be logged.
+LOOKS_AGAIN_AFTER_S = 5.0
+
 log = structlog.get_logger("workers")
 
 
@@ -228,6 +231,7 @@ class Delivery:
             if self.services.ledger.owes(stage.name):
                 self.outbox.let_in(stage.name, LET_IN)
         except CodelodeError as exc:
+            self._looks_at[stage] = self._now() + LOOKS_AGAIN_AFTER_S
             log.warning("turn_not_given", stage=stage.name, reason=str(exc))
 
     def claim(
