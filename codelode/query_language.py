@@ -309,15 +309,28 @@ def without(text: str, written: Iterable[Written]) -> str:
 def leading_filters(text: str) -> tuple[tuple[WrittenFilter, ...], str]:
     r"""Return the filters before a regular expression, and the expression, which is not empty.
 
-    What has the signs of an expression in its value is a part of it: `path:\s*(\w+)`.
+    What has the signs of an expression in its value is a part of it: `path:\s*(\w+)`. So is a group
+    with such a value.
     """
     found: list[WrittenFilter] = []
-    for one in _read(text):
-        if one is None or _OF_EXPRESSIONS.search(one.value):
+    before_text = iter(_read(text).__next__, None)
+    for group in by_group(before_text):
+        if any(_OF_EXPRESSIONS.search(one.value) for one in group):
             break
-        found.append(one)
+        found += group
     rest = text[found[-1].end :].lstrip() if found else ""
     return (tuple(found), rest) if rest else ((), text)
+
+
+def by_group(filters: Iterable[WrittenFilter]) -> list[list[WrittenFilter]]:
+    """Return the filters in order, those of a group together and each other one alone."""
+    made: list[list[WrittenFilter]] = []
+    for one in filters:
+        if made and made[-1][-1].end == one.start:  # words have a space between them
+            made[-1].append(one)
+        else:
+            made.append([one])
+    return made
 
 
 def _read(text: str) -> Iterator[WrittenFilter | None]:

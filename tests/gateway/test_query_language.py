@@ -78,6 +78,8 @@ def test_a_word_with_a_known_prefix_and_a_value_is_a_filter(text, words, filters
 def test_a_pattern_has_filters_only_at_its_beginning():
     assert leading_filters("lang:go  func \\w+ lang:c ")[1] == "func \\w+ lang:c "
     assert leading_filters("func lang:go") == ((), "func lang:go")
+    filters, pattern = leading_filters("lang:c (lang:go or path:a$) x")
+    assert ([one.value for one in filters], pattern) == (["c"], "(lang:go or path:a$) x")
 
 
 @pytest.mark.parametrize(
@@ -86,6 +88,7 @@ def test_a_pattern_has_filters_only_at_its_beginning():
         *(r"path:\s*(\w+)", r"kind:\s+Deployment", "ref:.*main", "file:[^ ]+ foo", "lang:go"),
         *("kind:(Pod|Job) a", "path:a$ b", "ref:^v1 b", "lang:c++ x", "repo:a{2} b", "ref:.* b"),
         *('path:"[a-z]+" x', "lang:go kind:Pod "),
+        *("(lang:go or path:{src,lib}/**) needle", "-(path:a or lang:go or path:b[0-9]) x"),
     ],
 )
 def test_a_regular_expression_that_begins_with_a_prefix_stays_whole(pattern):
