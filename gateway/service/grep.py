@@ -32,7 +32,7 @@ from gateway.service.capabilities import permitted
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.coverage import Coverage
 from gateway.service.dependencies import Dependencies
-from gateway.service.query_filters import FilterReader
+from gateway.service.query_filters import FilterReader, shown_filters
 from gateway.service.requests import GrepRequest
 from gateway.service.results import GrepPart, GrepSummary, MatchingFile
 
@@ -243,8 +243,8 @@ def _notices(
     search: _Search, done: _Progress, files: int, covered: Iterable[Coverage]
 ) -> Iterator[str]:
     if search.written:
-        read = " ".join(one.text for one in search.written)
-        yield f"{read[:200]!r} was read as filters; ask for a literal to find it as text"
+        read = shown_filters(search.written)
+        yield f"{read} was read as filters; ask for a literal to find it as text"
     if done.stopped_at:
         repository, path = done.stopped_at
         yield (

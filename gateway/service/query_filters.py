@@ -92,13 +92,19 @@ def recognised(
 def notices(written: Sequence[WrittenFilter], read: Sequence[WrittenFilter]) -> Iterator[str]:
     """Say which of the filters in a query were read as such, and which were not."""
     if read:
-        yield f"{_shown(read)} was read as filters; {_AS_TEXT['query']}"
+        yield f"{shown_filters(read)} was read as filters; {_AS_TEXT['query']}"
     known = set(read)
     if left := [one for one in written if one not in known]:
         yield (
-            f"{_shown(left)} was searched as text, because there is no repository, language, "
+            f"{shown_filters(left)} was searched as text, because there is no repository, language, "
             "kind, or ref of this name"
         )
+
+
+def shown_filters(written: Sequence[WrittenFilter]) -> str:
+    """Return filters for a notice; those of an excluded group have its sign."""
+    signed = ("-" * one.is_exclusion + one.text.removeprefix("-") for one in written)
+    return repr(" ".join(signed)[:_MAX_SHOWN])
 
 
 def compiled_texts(written: Sequence[WrittenPart]) -> Texts | None:
@@ -319,8 +325,3 @@ def _is_known(one: WrittenFilter, existing: frozenset[RepositoryName], *, is_for
         case "kinds":
             return one.value.lower() in set(Kind)
     return True
-
-
-def _shown(written: Sequence[WrittenFilter]) -> str:
-    shown = ("-" * one.is_exclusion + one.text.removeprefix("-") for one in written)
-    return repr(" ".join(shown)[:_MAX_SHOWN])
