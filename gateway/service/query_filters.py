@@ -23,6 +23,7 @@ from codelode.query_language import (
     Written,
     WrittenFilter,
     WrittenPart,
+    by_group,
     parts_of,
 )
 from gateway.exact.texts import Texts, pattern_of, texts
@@ -75,7 +76,8 @@ def recognised(
 ) -> QueryParts:
     """Return the parts of a query; in a message, a filter with an unknown name is text.
 
-    A repository that is not visible is unknown. All that are named are added to the audit record.
+    So is its group: one filter fewer would change what it says. A repository that is not visible is
+    unknown. All that are named are added to the audit record.
     `given`: the repositories of the request, where a ref may be.
     """
     involve(_named(parts.filters))
@@ -85,7 +87,10 @@ def recognised(
     refs = {one.value for one in parts.filters if one.field == "ref"}
     # A search has one ref. Several remain filters, so that one alone is compared with known refs.
     is_foreign = len(refs) == 1 and catalog.is_unlike_refs(refs.pop(), sorted(existing))
-    known = [one for one in parts.filters if _is_known(one, existing, is_foreign=is_foreign)]
+    known: list[WrittenFilter] = []
+    for group in by_group(parts.filters):
+        if all(_is_known(one, existing, is_foreign=is_foreign) for one in group):
+            known += group
     return parts if len(known) == len(parts.filters) else parts_of(text, known)
 
 
@@ -96,8 +101,8 @@ def notices(written: Sequence[WrittenFilter], read: Sequence[WrittenFilter]) -> 
     known = set(read)
     if left := [one for one in written if one not in known]:
         yield (
-            f"{shown_filters(left)} was searched as text, because there is no repository, language, "
-            "kind, or ref of this name"
+            f"{shown_filters(left)} was searched as text, because it names a repository, language, "
+            "kind, or ref that does not exist"
         )
 
 

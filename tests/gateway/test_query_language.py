@@ -22,7 +22,7 @@ from codelode.query_language import (
     written_texts,
 )
 from gateway import pipeline, service
-from gateway.service import catalog
+from gateway.service import catalog, query_filters
 from gateway.service.requests import GivenFilters, GivenOptions, GrepRequest, SearchRequest
 from gateway.state import Narrowing, SearchQuery
 from tests.worlds import World
@@ -609,8 +609,8 @@ async def test_an_unknown_name_in_a_message_is_text_whether_it_is_hidden_or_abse
     hidden, absent = ([one.replace("secret", "nobody") for one in a.notices] for a in answers)
     assert hidden == absent
     assert hidden == [
-        "'repo:nobody/app' was searched as text, because there is no repository, language, kind, "
-        "or ref of this name"
+        "'repo:nobody/app' was searched as text, because it names a repository, language, kind, "
+        "or ref that does not exist"
     ]
     hits = [[(hit.repository, hit.path) for hit in one.hits] for one in answers]
     assert hits[0] == hits[1] != []
@@ -620,6 +620,17 @@ async def test_an_unknown_name_in_a_message_is_text_whether_it_is_hidden_or_abse
         .startswith("'lang:go' was read as filters")
     )
     assert await search("retry calls until it works repo:acme/web") == ["acme/web src/retry.py"]
+
+
+@pytest.mark.parametrize("group", ["(lang:go or lang:nosuch)", "-(path:x or repo:no/such)"])
+def test_a_group_with_an_unknown_name_in_a_message_is_text_as_a_whole(world, group):
+    message = f"retry the bad thing {group} lang:python"
+    seen = catalog.VisibleCatalog(world.dependencies.ledger, EVERYTHING)
+
+    found = query_filters.recognised(message, parts_of(message), seen)
+
+    assert found.words == f"retry the bad thing {group}"
+    assert [one.value for one in found.filters] == ["python"]
 
 
 @pytest.mark.parametrize(
