@@ -296,14 +296,17 @@ class SourceSync:
         """Return the names that were never indexed because their last run failed.
 
         The runs of these are older than those that are looked at: thousands of repositories may
-        come at once.
+        come at once. The ledger may even have forgotten them.
         """
         indexed = self._read(names)
         return {name for name in names if name not in indexed and self._has_failed(name)}
 
     def _has_failed(self, name: RepositoryName) -> bool:
+        """Return whether no run goes on, and the last one failed, as far as the ledger knows."""
+        if self._ledger.active(name) is not None:
+            return False
         last = self._ledger.recent(EVERYTHING.only([name]), limit=1)
-        return bool(last) and last[0].state is RunState.FAILED
+        return not last or last[0].state is RunState.FAILED
 
     def _read(self, names: Sequence[RepositoryName]) -> Collection[str]:
         """Return the names that are indexed."""

@@ -52,7 +52,8 @@ class Here:
     #: under a name that somebody has chosen who may see that name alone.
     read: Collection[str] = ()
     failed: Collection[str] = ()  # names whose last run failed
-    unread: Collection[str] = ()  # names that were never indexed as their last run failed long ago
+    #: Names that were never indexed, because their last run failed long ago, or is not known.
+    unread: Collection[str] = ()
     indexed: Mapping[str, str] = field(default_factory=dict)  # digest of what is indexed, by name
 
 
@@ -204,7 +205,7 @@ class _Comparing:
         if known.name in self._here.unread:
             pause_s = self._every_s * 2**MOST_UNCHANGED * (1 - early)
             if self._is_asked or waited_s >= pause_s:
-                return "its last run failed"
+                return "it was never indexed"
         if not listed.pushed:
             is_due = self._is_asked or waited_s >= self._turn_s(known, early)
             return "its host does not say when something was pushed" if is_due else ""

@@ -510,6 +510,21 @@ def test_a_first_run_that_failed_is_repeated_also_if_many_began_after_it(world, 
     assert world.told() == {(Action.UPDATE, failing.repository)}
 
 
+def test_a_first_run_that_failed_is_repeated_also_if_nobody_remembers_it(world, monkeypatch):
+    monkeypatch.setattr("workers.sources.following.RUNS_LOOKED_AT", 1)
+    world.run()
+    failing, *others = world.outbox.runs
+    world.outbox.runs = others
+    world.done()
+    world.ledger.end(failing.id, RunState.FAILED, "the disk is full")
+    del world.ledger._runs[failing.id]  # Redis keeps the latest 1,000
+
+    world.run()
+    assert world.told() == set()
+    world.run(after=3 * 3_600)
+    assert world.told() == {(Action.UPDATE, failing.repository)}
+
+
 def test_a_cancelled_run_is_not_repeated_also_if_many_began_after_it(world, monkeypatch):
     monkeypatch.setattr("workers.sources.following.RUNS_LOOKED_AT", 1)
     world.run()
