@@ -98,6 +98,18 @@ def test_files_are_sent_as_celery_sends_them(
         assert options[0][name] == options[1][name]
 
 
+def test_files_are_sent_after_redis_has_closed_the_connection(
+    app: Celery, redis: Redis, redis_admin: Redis
+) -> None:
+    outbox = CeleryOutbox(app)
+    outbox.push("parse", FILES)
+    with app.producer_or_acquire() as producer:
+        id = producer.channel.client.client_id()
+    assert redis_admin.client_kill_filter(_id=id) == 1
+    outbox.push("parse", FILES)
+    assert _paths(waiting(redis, "parse")) == 2 * [job.path for job in FILES]
+
+
 def _without(found: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name not in names}
 

@@ -1,7 +1,9 @@
 """Send messages to the workers' queues with Celery's producer.
 
 All messages of a call are sent in one round trip (`Producer.batch`). If a batch fails, some of its
-messages may have been delivered; `Feeder.reap` finds the files of the others.
+messages may have been delivered; `Feeder.reap` finds the files of the others. A batch is therefore
+not sent again. Celery's retry policy covers what comes before: the channel may have to be opened. A
+connection that Redis has closed is no failure, because the Redis client replaces it.
 """
 
 from __future__ import annotations
