@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from codelode.github_apps import signed
 from codelode.sources import Connection
-from workers.sources.http import Host, Missing, Refused
+from workers.sources.http import Host, Missing, Refused, Unprocessable
 
 #: A token of which less time is left is renewed before a request, seconds.
 LEFT_S = 300.0
@@ -53,8 +53,8 @@ async def token(
         path = f"{rest}/app/installations/{quote(installation, safe='')}/access_tokens"
         body = {"permissions": dict(permissions)} if permissions else None
         made = await asked.ask_as(as_app, "POST", path, body)
-    except (Refused, Missing) as exc:
-        raise type(exc)(
+    except (Refused, Missing, Unprocessable) as exc:  # 422: the app lacks the permissions
+        raise (Missing if isinstance(exc, Missing) else Refused)(
             f"{exc}; check the id and the private key of the app, that it is installed in the "
             f"organisation {connection.organisation}, and that its permissions have contents, read"
         ) from exc

@@ -42,21 +42,21 @@ MAX_REQUESTS = 200_000
 #: The states of answers that are taken.
 _ANSWERED = (httpx.codes.OK, httpx.codes.CREATED, httpx.codes.NOT_MODIFIED)
 #: The states of answers that say no, unless a limit of requests is meant.
-_REFUSED = (
-    httpx.codes.UNAUTHORIZED,
-    httpx.codes.FORBIDDEN,
-    httpx.codes.UNPROCESSABLE_ENTITY,
-)
+_REFUSED = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
 #: Part of a refusal that is quoted: it is the host's own text.
 _QUOTED_CHARS = 200
 
 
 class Refused(Denied):
-    """The host refuses the token or its rights: 401, 403, or 422 for rights that an app lacks."""
+    """The host refuses the token or its rights: 401 or 403."""
 
 
 class Missing(NotFound):
     """The host has no such thing, or hides it from the token: 404."""
+
+
+class Unprocessable(Unavailable):
+    """The host finds fault with what is asked: 422. It says nothing about rights, and is final."""
 
 
 class _Answer(NamedTuple):
@@ -183,6 +183,8 @@ class Host:
                 failure, pause_s = _failure(answer, self._name, path), asked_pause(answer.headers)
             if not isinstance(failure, Unavailable) or attempt == ATTEMPTS:
                 raise failure
+            if isinstance(failure, Unprocessable):
+                raise failure
             await self._pause(attempt, pause_s, failure)
         raise AssertionError("the last attempt returns or raises")
 
@@ -256,6 +258,8 @@ def _failure(answer: _Answer, name: str, path: str) -> CodelodeError:
         return Missing(what)
     if status in _REFUSED and not is_limited:
         return Refused(what)
+    if status == httpx.codes.UNPROCESSABLE_ENTITY:
+        return Unprocessable(what)
     return Unavailable(what)
 
 

@@ -228,6 +228,7 @@ LIMITED = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "99999999999"}
     [
         (500, {}, b"oops"),
         (503, {}, {"message": "maintenance"}),
+        (422, {}, {"message": "Validation Failed"}),
         (429, {"Retry-After": "0"}, {}),
         (403, {"Retry-After": "0"}, {"message": "secondary rate limit"}),
         (403, LIMITED, {"message": "API rate limit exceeded"}),
