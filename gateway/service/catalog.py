@@ -31,9 +31,11 @@ from codelode.model import (
 MAX_LISTED = 10
 #: Longest name that is compared with known names, characters; the comparison takes quadratic time.
 MAX_NAME_CHARS = 200
-#: Most known names that it is compared with, the first ones. These take 0.3 s, during which the
-#: process does nothing else.
+#: Most known names that it is compared with, the first ones. They take about 0.3 s if
+#: they are short, and several seconds with 190 characters each.
 MAX_COMPARED = 10_000
+#: Names between two looks at the deadline of the call.
+_AT_ONCE = 100
 #: A ref that is a commit, and the fewest characters of its beginning that stand for it, as in git.
 COMMIT = re.compile(r"[0-9a-f]{40}")
 MIN_ABBREVIATION = 4
@@ -199,8 +201,12 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
 
     Raises TimedOut after the call's deadline.
     """
-    deadline.check()
     if len(name) > MAX_NAME_CHARS:
         return []
     lower = {candidate.lower(): candidate for candidate in islice(known, MAX_COMPARED)}
-    return [lower[match] for match in get_close_matches(name.lower(), lower, n=3)]
+    candidates, close = list(lower), list[str]()
+    for start in range(0, len(candidates), _AT_ONCE):
+        deadline.check()
+        some = candidates[start : start + _AT_ONCE]
+        close = get_close_matches(name.lower(), [*close, *some], n=3)
+    return [lower[match] for match in close]

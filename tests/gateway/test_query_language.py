@@ -678,6 +678,12 @@ def test_a_name_is_compared_with_a_bounded_number_of_others_before_the_deadline(
     with deadline.calling(0), pytest.raises(TimedOut):
         catalog.nearest("mian", ["main"])
 
+    monkeypatch.setattr(catalog, "_AT_ONCE", 1)
+    assert catalog.nearest("mian", ["mina", "one", "mian", "main"]) == ["mian", "mina", "main"]
+    ticks = iter(range(9))
+    with deadline.calling(3, clock=lambda: next(ticks)), pytest.raises(TimedOut):
+        catalog.nearest("mian", ["one", "two", "main"])
+
     monkeypatch.setattr(catalog, "MAX_COMPARED", 2)
     assert catalog.nearest("mian", ["one", "two", "main"]) == []
 
