@@ -51,7 +51,9 @@ def judged(
     if there is no repository, its history is too short, or HEAD does not descend from `since`.
     """
     base = _revision(folder, since) if since else _before(folder, commits)
-    before = set(_git(folder, "ls-tree", "-r", "-z", "--name-only", base).split("\0"))
+    before = set(
+        _git(folder, "ls-tree", "-r", "-z", "--full-tree", "--name-only", base).split("\0")
+    )
     return {
         "repo": name,
         "language": language,
@@ -94,7 +96,9 @@ def _after(folder: Path, base: str) -> Iterator[_Commit]:
     another NUL and a colon before a subject, which may be empty.
     """
     wanted = ("--no-merges", f"--max-count={MAX_READ}", "--root", "--no-renames", "--name-only")
-    shown = _git(folder, "log", "-z", *wanted, "--format=tformat:%x00:%s", f"{base}..HEAD", "--")
+    plain = ("--no-show-signature", "--no-relative")  # whatever the user's configuration says
+    form = (*plain, "--format=tformat:%x00:%s")
+    shown = _git(folder, "log", "-z", *wanted, *form, f"{base}..HEAD", "--")
     for commit in filter(None, shown.strip("\0").split("\0\0")):
         subject, _, paths = commit.removeprefix(":").partition("\0\n")
         yield _Commit(_NUMBER.sub("", subject.strip()), tuple(filter(None, paths.split("\0"))))

@@ -190,6 +190,14 @@ def test_a_file_without_queries_is_refused(served, tmp_path, content):
     assert "bad.json holds no" in answer.err
 
 
+#: Signs and verifies as gpg does, as far as git can tell.
+SIGNER = r"""#!/bin/sh
+cat > /dev/null
+printf '\na good signature\n[GNUPG:] SIG_CREATED \n' >&2
+printf -- '-----BEGIN PGP SIGNATURE-----\n\n-----END PGP SIGNATURE-----\n'
+"""
+
+
 class Checkout:
     """A git repository whose files are named by a letter."""
 
@@ -284,6 +292,29 @@ def test_the_files_of_each_commit_are_told_apart(served, history, tmp_path):
     served("eval", str(file), "--from-history", str(history.folder))
 
     assert asked(file) == [("Change the odd names", ["line\nbreak.py", "ümlaut and blank.py"])]
+
+
+def test_a_history_is_read_alike_whatever_git_is_configured_to_show(served, history, tmp_path):
+    file, signer = tmp_path / "mine.json", tmp_path / "signer"
+    signer.write_text(SIGNER)
+    signer.chmod(0o755)
+    history.git("config", "gpg.program", str(signer))
+    history.git("config", "log.showSignature", "true")
+    history.git("config", "diff.relative", "true")
+    (history.folder / "sub").mkdir()
+    history.commit("The very first commit", **{"a": "1", "sub/b": "1"})
+    history.commit("Retry calls that failed", **{"a": "2", "sub/b": "2"})
+    history.git("commit", "--amend", "--no-edit", "-S")
+    history.commit("Wait between two calls", a="3")
+    history.git("commit", "--amend", "--no-edit", "-S")
+    assert "a good signature" in history.git("log")
+
+    served("eval", str(file), "--from-history", str(history.folder / "sub"))
+
+    assert asked(file) == [
+        ("Wait between two calls", ["a.py"]),
+        ("Retry calls that failed", ["a.py", "sub/b.py"]),
+    ]
 
 
 def test_only_the_newest_commits_of_a_long_history_are_read(served, history, tmp_path, monkeypatch):
