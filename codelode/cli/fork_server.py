@@ -36,6 +36,7 @@ class ForkServer:
         """`launch` starts the server with a file descriptor as its standard input, and a log."""
         self._launch = launch
         self._server: _Server | None = None
+        self.log: Path | None = None  # of the server: that of the process for which it was started
 
     def start(self, arguments: Sequence[str], log: Path) -> Forked:
         """Return a new process with these arguments, whose output is appended to the log.
@@ -45,6 +46,7 @@ class ForkServer:
         """
         if self._server is None or not self._server.is_alive():
             self.close()
+            self.log = log
             self._server = _Server(self._launch, log)
         return self._server.fork(arguments, log)
 

@@ -164,7 +164,8 @@ class Supervisor:
         except TimedOut as exc:
             self._announce(
                 f"the process that forks the workers hangs ({exc}); from now on each worker is "
-                f"started by itself, which takes longer and more memory; its log is {log}"
+                f"started by itself, which takes longer and more memory; its log is "
+                f"{self._fork_server.log}"
             )
             self._fork_server = None
             return None

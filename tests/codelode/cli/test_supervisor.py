@@ -225,6 +225,20 @@ def test_children_are_started_by_their_commands_if_the_fork_server_hangs(data, s
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux alone")
+def test_the_log_of_a_fork_server_that_hangs_is_that_of_its_first_child(
+    forking, data, said, monkeypatch
+):
+    forking.start(child("one", WORKER))
+    step_until(forking, lambda: not forking.not_ready())
+    monkeypatch.setattr("codelode.cli.fork_server.ANSWER_S", 0.1)
+    os.kill(parent_of(pid_of(data, "one")), signal.SIGSTOP)
+
+    forking.start(child("two", WORKER))
+
+    assert said[0].endswith(f"its log is {data / 'logs' / 'one.log'}")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux alone")
 def test_a_forked_child_has_its_own_session_and_no_file_of_another(forking, data):
     forking.start(child("one", WORKER), child("two", WORKER))
     step_until(forking, lambda: not forking.not_ready())
