@@ -32,7 +32,7 @@ def repository(folder: Path, name: str, files: int) -> str:
 
 
 def done(client: Client, runs: dict[str, Run], of_heavy: int) -> dict[str, int]:
-    """What is done of each run, when so much is done of the heavy one."""
+    """Return the files done of each run, once so many are done of the heavy one."""
     for seen in client.watch(runs["heavy"]):
         if seen.done >= of_heavy:
             break
