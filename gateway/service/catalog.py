@@ -143,11 +143,10 @@ class VisibleCatalog:
         """
         if name in ("", DEFAULT_REF):
             return DEFAULT_REF
-        seen = [one for one in repositories or self.ledger.names() if one in self.visible]
-        known = sorted(self.ledger.ref_names(seen))
+        known = self._ref_names(repositories)
         if name in known:
             return RefName(name)
-        commits = [ref for ref in known if COMMIT.fullmatch(ref) and ref.startswith(name)]
+        commits = _commits(known, name)
         if len(commits) != 1 or len(name) < MIN_ABBREVIATION:
             raise InvalidQuery(field, unknown("ref", name, known))
         return commits[0]
@@ -157,13 +156,8 @@ class VisibleCatalog:
 
         Repositories that are not visible have none.
         """
-        seen = [one for one in repositories or self.ledger.names() if one in self.visible]
-        known = sorted({*self.ledger.ref_names(seen), DEFAULT_REF})
-        return (
-            name not in known
-            and not any(COMMIT.fullmatch(ref) and ref.startswith(name) for ref in known)
-            and not nearest(name, known)
-        )
+        known = sorted({*self._ref_names(repositories), DEFAULT_REF})
+        return name not in known and not _commits(known, name) and not nearest(name, known)
 
     def ref_to_read(self, name: str, repositories: Sequence[RepositoryName]) -> RefName:
         """Return the ref; in a single repository also by its indexed commit. Raises InvalidQuery.
@@ -175,6 +169,16 @@ class VisibleCatalog:
             if name not in {one.ref for one in refs} and (at := _at(refs, name)):
                 return at
         return self.ref(name, repositories)
+
+    def _ref_names(self, repositories: Sequence[RepositoryName]) -> list[RefName]:
+        """Return the refs of those of the repositories that are visible, or of all, sorted."""
+        seen = [one for one in repositories or self.ledger.names() if one in self.visible]
+        return sorted(self.ledger.ref_names(seen))
+
+
+def _commits(refs: Iterable[RefName], start: str) -> list[RefName]:
+    """Return the refs that are commits whose id starts so."""
+    return [ref for ref in refs if COMMIT.fullmatch(ref) and ref.startswith(start)]
 
 
 def _at(refs: Iterable[RefStatus], commit: str) -> RefName | None:
