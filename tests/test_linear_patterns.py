@@ -33,7 +33,7 @@ GROWTH = 24
 #: Times below this are not compared, seconds. A linear pattern takes about 0.1 ms.
 FLOOR_S = 0.005
 #: Repeated measurements of a pattern that seems slow, because the machine may be busy.
-ATTEMPTS = 4
+ATTEMPTS = 20
 
 #: Most rounds of a repetition that counts as bounded.
 UNBOUNDED = 100
