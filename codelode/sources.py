@@ -70,23 +70,25 @@ FIELDS: Mapping[HostKind, tuple[str, ...]] = {
     HostKind.GITHUB: (*_HOST_FIELDS, "app", "ssh", "repositories"),
     **dict.fromkeys((HostKind.GITLAB, HostKind.GITEA), (*_HOST_FIELDS, "ssh", "repositories")),
     **dict.fromkeys(
-        (HostKind.BITBUCKET, HostKind.BITBUCKET_SERVER),
+        (HostKind.BITBUCKET, HostKind.BITBUCKET_SERVER, HostKind.AZURE),
         ("url", "organisation", "token", "ssh", "repositories"),
     ),
-    HostKind.AZURE: ("url", "organisation", "token", "repositories"),
     HostKind.URLS: ("urls", "ssh", "repositories"),
     HostKind.FOLDER: ("path", "repositories"),
 }
 _FIELDS = tuple(dict.fromkeys(("name", "kind", *(one for of in FIELDS.values() for one in of))))
 
+AZURE_CLOUD = "https://dev.azure.com"
 #: Addresses of the hosts that are services; others need a URL.
 _URLS = {
     HostKind.GITHUB: "https://github.com",
     HostKind.GITLAB: "https://gitlab.com",
     HostKind.BITBUCKET: "https://bitbucket.org",
-    HostKind.AZURE: "https://dev.azure.com",
+    HostKind.AZURE: AZURE_CLOUD,
 }
 
+#: Hosts of ssh where the URL names another one.
+_SSH_HOSTS = {AZURE_CLOUD: "ssh.dev.azure.com"}
 #: Ports of ssh other than 22, of servers as they are installed.
 _SSH_PORTS = {HostKind.BITBUCKET_SERVER: 7_999}
 
@@ -362,7 +364,8 @@ def _app_id(node: yaml.Node) -> str:
 def _ssh_of_host(node: yaml.Node, kind: HostKind, url: str) -> Ssh:
     """Return how git reaches a code host over ssh: at its usual address, if none is given."""
     found, port = _ssh(node, known=_SSH_OF_HOST), _SSH_PORTS.get(kind)
-    usual = f"ssh://git@{urlsplit(url).hostname}{f':{port}' if port else ''}"
+    host = _SSH_HOSTS.get(url) or urlsplit(url).hostname
+    usual = f"ssh://git@{host}{f':{port}' if port else ''}"
     given = (found.url or usual).rstrip("/")
     if not _SSH_URL.fullmatch(given):
         raise Wrong(line(node), "the url of ssh must be that of a host: ssh://git@HOST:PORT")

@@ -9,15 +9,9 @@ import subprocess
 from pathlib import Path
 
 import httpx
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-)
 
 from tests.guardian import GUARDIAN
+from tests.ssh_keys import new_ssh_key
 from tests.waiting import wait_until
 
 SETTINGS = """
@@ -87,11 +81,9 @@ class Gitea:
 
     def _ssh(self):
         """Make the host key, and return the settings of the server's own ssh."""
-        key = Ed25519PrivateKey.generate()
-        raw = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+        private, public = new_ssh_key()
         (self._folder / "host").touch(0o600)
-        (self._folder / "host").write_bytes(raw)
-        public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+        (self._folder / "host").write_text(private)
         self.known_hosts = f"[127.0.0.1]:{self.ssh_port} {public}"
         return (
             f"START_SSH_SERVER = true\nBUILTIN_SSH_SERVER_USER = git\nSSH_DOMAIN = 127.0.0.1\n"

@@ -16,9 +16,11 @@ import asyncio
 import base64
 import time
 from collections.abc import Callable
+from urllib.parse import quote
 
 import structlog
 
+from codelode import sources
 from codelode.errors import Denied, InvalidSettings, NotFound
 from codelode.git_access import Header, SshIdentity
 from codelode.host_permissions import address
@@ -78,9 +80,10 @@ class GitCredentials:
         if owner is None or not self._follows(owner, repository):
             return None
         if owner.ssh:
-            key, url = self._secret(owner, None), owner.ssh.url
-            below = f"{owner.root}/" if url else ""
-            return SshIdentity(key, owner.ssh.known_hosts, below=below, url=f"{url}/")
+            below, url = _over_ssh(owner, owner.ssh.url, repository.url)
+            return SshIdentity(
+                self._secret(owner, None), owner.ssh.known_hosts, below=below, url=url
+            )
         return _header(owner, self._secret(owner, refused))
 
     def _secret(self, connection: Connection, refused: Header | None) -> str:
@@ -109,6 +112,17 @@ class GitCredentials:
     def _follows(self, connection: Connection, repository: Repository) -> bool:
         url = self._entrusted(connection.name, repository.name)
         return bool(url) and address(url) == address(repository.url)
+
+
+def _over_ssh(connection: Connection, ssh_url: str, url: str) -> tuple[str, str]:
+    """Return what the URL of a repository begins with, and what stands there if git uses ssh."""
+    if not ssh_url:
+        return "", ""
+    if connection.url != sources.AZURE_CLOUD:
+        return f"{connection.root}/", f"{ssh_url}/"
+    # It has other paths there, `v3/organisation/project/repository`, with the escapes of the URL.
+    path = url.removeprefix(f"{connection.root}/").replace("/_git/", "/", 1)
+    return url, f"{ssh_url}/v3/{quote(path)}"
 
 
 async def _made(connection: Connection, private_key: str, now: float) -> apps.Token:

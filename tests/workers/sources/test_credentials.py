@@ -9,6 +9,7 @@ import structlog
 
 from codelode.errors import InvalidSettings
 from codelode.model import Repository, RepositoryName
+from tests.ssh_keys import new_ssh_key
 from workers.sources.credentials import GitCredentials
 
 GITEA = "https://g.example:8443/sub/"
@@ -113,3 +114,23 @@ def test_where_a_missing_token_should_be_is_in_the_log_and_not_in_the_error(
 
 def test_without_a_file_git_gets_no_token():
     assert GitCredentials("", followed)(repository("https://github.com/acme/app")) is None
+
+
+def test_azure_has_other_paths_over_ssh_which_keep_their_escapes(tmp_path, monkeypatch):
+    private, public = new_ssh_key()
+    monkeypatch.setenv("KEY", private)
+    ssh = f"{{private_key: {{env: KEY}}, known_hosts: 'ssh.dev.azure.com {public}'}}"
+    (tmp_path / "azure.yaml").write_text(
+        "connections:\n  - {name: cloud, kind: azure, organisation: acme, token: {env: ALL}, "
+        f"repositories: {{}}, ssh: {ssh}}}\n  - {{name: own, kind: azure, organisation: acme, "
+        f"url: 'https://h.example/tfs', token: {{env: ALL}}, repositories: {{}}, ssh: {ssh}}}\n"
+    )
+    credentials = GitCredentials(str(tmp_path / "azure.yaml"), followed)
+    url = "https://dev.azure.com/acme/Web%20Shop/_git/My%20App"
+    cloud = credentials(repository(url))
+    own = credentials(repository("https://h.example/tfs/acme/Shop/_git/app"))
+
+    # git removes one level of escapes from URLs of ssh, and the host wants the other one.
+    shown = "ssh://git@ssh.dev.azure.com/v3/acme/Web%2520Shop/My%2520App"
+    assert (cloud.below, cloud.url) == (url, shown)
+    assert (own.below, own.url) == ("https://h.example/tfs/", "ssh://git@h.example/")

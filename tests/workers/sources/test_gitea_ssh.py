@@ -5,17 +5,11 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-)
 
 from codelode.errors import Denied, Rejected, Unavailable
 from codelode.model import Repository, RepositoryName
 from tests.gitea import Gitea
+from tests.ssh_keys import new_ssh_key
 from workers.pull.mirror import Mirrors
 from workers.sources.credentials import GitCredentials
 
@@ -40,10 +34,9 @@ def gitea(tmp_path_factory, program_of):
 @pytest.fixture(scope="module")
 def key(gitea):
     """The private key of the administrator, whose public key the server knows."""
-    made = Ed25519PrivateKey.generate()
-    public = made.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+    private, public = new_ssh_key()
     gitea.call("POST", "/user/keys", title="codelode", key=public)
-    return made.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
+    return private
 
 
 @pytest.fixture
@@ -78,8 +71,7 @@ def test_a_private_repository_is_read_over_ssh_under_its_usual_url(gitea, mirror
 
 
 def test_a_host_with_another_key_is_refused(gitea, mirrors):
-    other = Ed25519PrivateKey.generate().public_key()
-    public = other.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+    _, public = new_ssh_key()
     with pytest.raises((Denied, Rejected, Unavailable)) as refused:
         mirrors(f"[127.0.0.1]:{gitea.ssh_port} {public}").sync(Repository(NAME, url(gitea)))
 
