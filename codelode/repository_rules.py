@@ -94,13 +94,18 @@ class RepositoryRules:
         """Return whether a branch or tag is one that the rules name."""
         return matcher(self.tags if is_tag else self.branches)(ref)
 
+    def name_left_out_because(self, name: str) -> str:
+        """Return why no repository of this name is followed; empty: another rule decides."""
+        if self.include and not matcher(_lower(self.include))(name.lower()):
+            return "no glob of include matches"
+        if self.exclude and matcher(_lower(self.exclude))(name.lower()):
+            return "a glob of exclude matches"
+        return ""
+
     def left_out_because(self, one: Listed) -> str:
         """Return why a repository is not followed; empty: it is."""
-        name = one.name.lower()
-        if self.include and not matcher(_lower(self.include))(name):
-            return "no glob of include matches"
-        if self.exclude and matcher(_lower(self.exclude))(name):
-            return "a glob of exclude matches"
+        if reason := self.name_left_out_because(one.name):
+            return reason
         if self.topics and not {*_lower(self.topics)} & {*_lower(one.topics)}:
             return "it has none of the topics"
         return self._kind_left_out(one)

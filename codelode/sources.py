@@ -71,7 +71,7 @@ FIELDS: Mapping[HostKind, tuple[str, ...]] = {
     **dict.fromkeys((HostKind.GITLAB, HostKind.GITEA), (*_HOST_FIELDS, "ssh", "repositories")),
     **dict.fromkeys(
         (HostKind.BITBUCKET, HostKind.BITBUCKET_SERVER, HostKind.AZURE),
-        ("url", "organisation", "token", "ssh", "repositories"),
+        ("url", "organisation", "token", "webhook_secret", "ssh", "repositories"),
     ),
     HostKind.URLS: ("urls", "ssh", "repositories"),
     HostKind.FOLDER: ("path", "repositories"),

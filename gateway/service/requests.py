@@ -210,6 +210,15 @@ class CreateKeyRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class PushedRef:
+    """A branch or tag that was pushed or deleted."""
+
+    name: str
+    is_deletion: bool = False
+    brings_ref: bool = False  # it is new, and the rules of the connection name it
+
+
+@dataclass(frozen=True, slots=True)
 class HostEvent:
     """An event that a code host reports about one of its repositories."""
 
@@ -218,8 +227,7 @@ class HostEvent:
     prefix: str  # of the addresses of its repositories
     delivery: str  # id; empty: the host gave none
     urls: Sequence[str] = ()  # of the repository, in all its spellings
-    ref: str = ""  # the branch or tag that was pushed or deleted; empty: none was
-    is_deletion: bool = False
+    refs: Sequence[PushedRef] = ()
     changes_rights: bool = False  # of somebody to read something
-    brings_ref: bool = False  # a new one, which the rules of the connection name
     changes_repositories: bool = False  # one came, changed its name or settings, or went
+    may_be_first: bool = False  # the repository may have been empty before the push

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from urllib.parse import unquote
 
 from codelode.access import Principal
 from codelode.errors import Denied, Unavailable
@@ -19,7 +20,7 @@ from codelode.repository_sources import Mode
 from gateway.service.audit import involve, note
 from gateway.service.capabilities import permitted
 from gateway.service.dependencies import Dependencies
-from gateway.service.requests import HostEvent
+from gateway.service.requests import HostEvent, PushedRef
 from gateway.service.runs import begin
 
 #: How long deliveries are remembered, seconds. Hosts repeat one within hours.
@@ -55,8 +56,9 @@ def _name(event: HostEvent) -> str:
 
 def _acted(dependencies: Dependencies, event: HostEvent) -> bool:
     read = _read_permissions(dependencies, event)
-    listed = _list_repositories(dependencies, event)
-    return _start_runs(dependencies, event) or listed or read
+    names = list(_named(dependencies, event)) if event.refs else []
+    listed = _list_repositories(dependencies, event, is_known=bool(names))
+    return _start_runs(dependencies, event, names) or listed or read
 
 
 def _read_permissions(dependencies: Dependencies, event: HostEvent) -> bool:
@@ -71,8 +73,8 @@ def _read_permissions(dependencies: Dependencies, event: HostEvent) -> bool:
     return True
 
 
-def _list_repositories(dependencies: Dependencies, event: HostEvent) -> bool:
-    if not event.changes_repositories:
+def _list_repositories(dependencies: Dependencies, event: HostEvent, *, is_known: bool) -> bool:
+    if not event.changes_repositories and (is_known or not event.may_be_first):
         return False
     states = dependencies.sources.states()
     if event.connection not in {state.declared.name for state in states}:
@@ -83,18 +85,20 @@ def _list_repositories(dependencies: Dependencies, event: HostEvent) -> bool:
     return True
 
 
-def _start_runs(dependencies: Dependencies, event: HostEvent) -> bool:
-    if not event.ref:
-        return False
-    ledger, names = dependencies.ledger, list(_named(dependencies, event))
+def _start_runs(
+    dependencies: Dependencies, event: HostEvent, names: Sequence[RepositoryName]
+) -> bool:
     involve(names)
-    known = zip(ledger.get_all(names), ledger.refs_of(names), strict=True)
+    ledger = dependencies.ledger
+    known = zip(ledger.get_all(names), ledger.refs_of(names), strict=True) if names else ()
     runs = [
         begin(dependencies, repository.name, ref)
         for repository, statuses in known
-        if repository and (ref := _affected(repository, statuses, event)) is not None
+        if repository
+        for ref in _affected(repository, statuses, event.refs)
     ]
-    note(runs=len(runs))
+    if event.refs:
+        note(runs=len(runs))
     return bool(runs)
 
 
@@ -104,21 +108,29 @@ def _named(dependencies: Dependencies, event: HostEvent) -> Iterator[RepositoryN
     tails = tuple({place.rpartition("/")[2] for place in places})
     for name, url in dependencies.ledger.urls().items():
         # Parsing all of 10,000 URLs takes 60 ms, and most of them end otherwise.
-        ends = url.lower().removesuffix("/").removesuffix(".git").endswith(tails)
+        ends = unquote(url).lower().removesuffix("/").removesuffix(".git").endswith(tails)
         if ends and has_prefix(url, event.prefix) and address(url) in places:
             yield name
 
 
 def _affected(
-    repository: Repository, statuses: Sequence[RefStatus], event: HostEvent
-) -> RefName | None:
-    """Return the ref to index because of the event; None: the repository does not index it.
+    repository: Repository, statuses: Sequence[RefStatus], pushed: Sequence[PushedRef]
+) -> Collection[RefName]:
+    """Return the refs to index because of a push, of which the repository indexes none, or some.
 
     A ref that was deleted leaves with the next run, whichever ref that is of, and a new one that
     the rules of the connection name comes with it.
     """
-    if event.ref == repository.default_ref or not repository.default_ref:
+    indexed = {status.ref for status in statuses}
+    found = (_affected_by(repository, indexed, one) for one in pushed)
+    return dict.fromkeys(ref for ref in found if ref is not None)
+
+
+def _affected_by(
+    repository: Repository, indexed: Collection[str], pushed: PushedRef
+) -> RefName | None:
+    if pushed.name == repository.default_ref or not repository.default_ref:
         return DEFAULT_REF
-    if event.ref not in {status.ref for status in statuses}:
-        return DEFAULT_REF if event.brings_ref else None
-    return DEFAULT_REF if event.is_deletion else RefName(event.ref)
+    if pushed.name not in indexed:
+        return DEFAULT_REF if pushed.brings_ref else None
+    return DEFAULT_REF if pushed.is_deletion else RefName(pushed.name)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import hmac
 import json
+import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode
 
 import pytest
 from structlog.testing import capture_logs
@@ -26,18 +28,28 @@ from tests.http_gateways import answer_to_half_a_body, connect, serving
 from tests.worlds import World
 
 SECRET = "a secret of both sides"
-KINDS = ("gitea", "github", "gitlab")
+KINDS = ("gitea", "github", "gitlab", "bitbucket", "bitbucket-server", "azure")
 APP = RepositoryName("acme/app")
 FILES = {"src/a.py": "def load(store):\n    return store\n"}
 URL = "https://host.example/acme/app"
+NOTHING, BEFORE, AFTER = "0" * 40, "1" * 40, "2" * 40
 
-#: The headers of an event, and where a kind of host has the URLs of the repository.
-EVENT = {"gitea": "x-gitea-event", "github": "x-github-event", "gitlab": "x-gitlab-event"}
+#: Where kinds of hosts have the name of an event and the id of a delivery; Azure: in the body.
+EVENT = {
+    "gitea": "x-gitea-event",
+    "github": "x-github-event",
+    "gitlab": "x-gitlab-event",
+    "bitbucket": "x-event-key",
+    "bitbucket-server": "x-event-key",
+}
 DELIVERY = {
     "gitea": "x-gitea-delivery",
     "github": "x-github-delivery",
     "gitlab": "idempotency-key",
+    "bitbucket": "x-request-uuid",
+    "bitbucket-server": "x-request-id",
 }
+PUSH = {"bitbucket": "repo:push", "bitbucket-server": "repo:refs_changed", "azure": "git.push"}
 
 
 class Sender:
@@ -45,22 +57,27 @@ class Sender:
 
     def __init__(self, client, world, kind, sources):
         self.client, self.world, self.kind, self.sources = client, world, kind, sources
+        self.url = url_of(kind)
 
-    def push(self, ref="refs/heads/main", *, url=f"{URL}.git", after="1" * 40):
-        page = url.removesuffix(".git")
-        name = page.split("/", 3)[-1]
-        if self.kind == "gitlab":
-            project = {"git_http_url": url, "web_url": page, "path_with_namespace": name}
-            return {"object_kind": "push", "ref": ref, "after": after, "project": project}
-        place = {"clone_url": url, "html_url": page, "full_name": name}
-        return {"ref": ref, "after": after, "repository": place}
+    def push(self, ref="refs/heads/main", *, url="", before=BEFORE, after=AFTER, default=""):
+        """The payload of a push. `default`: the default branch, where the host gives it."""
+        url = url or f"{self.url}.git"
+        made = PAYLOADS.get(self.kind, pushed_to_others)
+        return made(url, (ref, before, after), {"default_branch": default} if default else {})
 
-    async def send(self, payload, *, event="push", id="", secret=SECRET, name="work", **changes):
+    def at(self, name):
+        """The URL of a repository of the organisation."""
+        return f"{self.url.rpartition('/')[0]}/{name}"
+
+    async def send(self, payload, *, event=None, id="", secret=SECRET, name="work", **changes):
+        event = PUSH.get(self.kind, "push") if event is None else event
+        if self.kind == "azure" and isinstance(payload, dict):
+            payload = {"eventType": event, "id": id, **payload}
         body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
         headers = {
             "content-type": "application/json",
-            EVENT[self.kind]: event,
-            **({DELIVERY[self.kind]: id} if id else {}),
+            **({EVENT[self.kind]: event} if self.kind in EVENT else {}),
+            **({DELIVERY[self.kind]: id} if id and self.kind in DELIVERY else {}),
             **signed(self.kind, secret, body),
             **changes,
         }
@@ -76,19 +93,81 @@ class Sender:
         return [job[1] for job in self.world.jobs.sent if job[0] == kind]
 
 
+def url_of(kind):
+    """The URL of the repository, as listings of this kind give it."""
+    root = URL.rpartition("/acme")[0]
+    return {
+        "bitbucket-server": f"{root}/scm/acme/app",
+        "azure": f"{root}/acme/Web%20Shop/_git/app",
+    }.get(kind, URL)
+
+
+def pushed_to_others(url, pushed, default):
+    page = url.removesuffix(".git")
+    name = page.split("/", 3)[-1]
+    place = {"clone_url": url, "html_url": page, "full_name": name, **default}
+    return {**dict(zip(("ref", "before", "after"), pushed, strict=True)), "repository": place}
+
+
+def pushed_to_gitlab(url, pushed, default):
+    page = url.removesuffix(".git")
+    name = page.split("/", 3)[-1]
+    place = {"git_http_url": url, "web_url": page, "path_with_namespace": name, **default}
+    pushed = dict(zip(("ref", "before", "after"), pushed, strict=True))
+    return {"object_kind": "push", **pushed, "project": place}
+
+
+def pushed_to_bitbucket(url, pushed, default):
+    ref, before, after = pushed
+    kind = "tag" if ref.startswith("refs/tags/") else "branch"
+    state = {"type": kind, "name": ref.split("/", 2)[-1]}
+    old, new = (None if commit == NOTHING else state for commit in (before, after))
+    name = url.removesuffix(".git").split("/", 3)[-1]
+    return {"push": {"changes": [{"old": old, "new": new}]}, "repository": {"full_name": name}}
+
+
+def pushed_to_bitbucket_server(url, pushed, default):
+    ref, before, after = pushed
+    kind = "ADD" if before == NOTHING else "DELETE" if after == NOTHING else "UPDATE"
+    change = {"refId": ref, "fromHash": before, "toHash": after, "type": kind}
+    _, key, slug = url.removesuffix(".git").rsplit("/", 2)
+    return {"repository": {"slug": slug, "project": {"key": key.upper()}}, "changes": [change]}
+
+
+def pushed_to_azure(url, pushed, default):
+    ref, before, after = pushed
+    project, _, name = unquote(url.removesuffix(".git")).split("/", 4)[-1].partition("/_git/")
+    branch = {"defaultBranch": f"refs/heads/{default['default_branch']}"} if default else {}
+    place = {"name": name, "project": {"name": project}, "remoteUrl": url, **branch}
+    update = {"name": ref, "oldObjectId": before, "newObjectId": after}
+    return {"resource": {"repository": place, "refUpdates": [update]}}
+
+
+PAYLOADS = {
+    "gitlab": pushed_to_gitlab,
+    "bitbucket": pushed_to_bitbucket,
+    "bitbucket-server": pushed_to_bitbucket_server,
+    "azure": pushed_to_azure,
+}
+
+
 def signed(kind, secret, body):
     digest = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    pair = base64.b64encode(f"anybody:{secret}".encode()).decode()
     return {
         "gitea": {"x-gitea-signature": digest},
         "github": {"x-hub-signature-256": f"sha256={digest}"},
         "gitlab": {"x-gitlab-token": secret},
+        "bitbucket": {"x-hub-signature": f"sha256={digest}"},
+        "bitbucket-server": {"x-hub-signature": f"sha256={digest}"},
+        "azure": {"authorization": f"Basic {pair}"},
     }[kind]
 
 
-def index_at(world, ref):
+def index_at(world, ref, url=URL):
     """Index the repository at a ref, and let main be its default one."""
     world.index(APP, FILES, ref=ref)
-    world.ledger.register(Repository(APP, URL, default_ref=RefName("main"), is_pinned=True))
+    world.ledger.register(Repository(APP, url, default_ref=RefName("main"), is_pinned=True))
     world.jobs.sent.clear()
 
 
@@ -97,7 +176,8 @@ async def sending(tmp_path, kind="gitea", *, limited=False, audit=None):
     """A host whose gateway has indexed a repository at main, and follows its permissions."""
     (tmp_path / "secret").write_text(SECRET)
     sources = tmp_path / "sources.yaml"
-    organisation = "\n  organisation: acme" if kind == "github" else ""
+    is_needed = kind in ("github", "bitbucket", "azure")
+    organisation = "\n  organisation: acme" if is_needed else ""
     sources.write_text(
         f"connections:\n- name: work\n  kind: {kind}\n  url: https://host.example{organisation}\n"
         f"  token: {{env: UNUSED}}\n  webhook_secret: {{file: {tmp_path / 'secret'}}}\n"
@@ -110,7 +190,7 @@ async def sending(tmp_path, kind="gitea", *, limited=False, audit=None):
         sources=str(sources),
     )
     world = World(settings)
-    index_at(world, "main")
+    index_at(world, "main", url_of(kind))
     declared = SyncDeclaration("work", kind, "host.example/", 300, 3600, emails=True, claim="")
     world.dependencies.permissions.declare([declared])
     followed = SourceDeclaration("work", kind, "host.example/", 3600, "rules")
@@ -140,14 +220,14 @@ async def gitea(tmp_path):
 
 
 async def test_a_push_to_the_default_branch_starts_a_run(host):
-    response = await host.send(host.push(), event="push", id="1")
+    response = await host.send(host.push(), id="1")
 
     assert (response.status_code, response.content) == (202, b"")
     assert host.runs() == [(APP, DEFAULT_REF)]
 
 
 async def test_a_push_to_another_ref_starts_a_run_only_if_it_is_indexed(host):
-    index_at(host.world, "v1")
+    index_at(host.world, "v1", host.url)
     answers = [
         (await host.send(host.push(ref))).status_code
         for ref in ("refs/tags/v1", "refs/heads/feature", "refs/heads/v2")
@@ -158,12 +238,12 @@ async def test_a_push_to_another_ref_starts_a_run_only_if_it_is_indexed(host):
 
 
 async def test_a_deleted_ref_leaves_with_a_run_of_the_default_branch(host):
-    index_at(host.world, "old")
+    index_at(host.world, "old", host.url)
     if host.kind == "gitea":
         gone = {**host.push("old"), "ref_type": "branch"}
         response = await host.send(gone, event="delete")
     else:
-        response = await host.send(host.push("refs/heads/old", after="0" * 40))
+        response = await host.send(host.push("refs/heads/old", after=NOTHING))
 
     assert response.status_code == 202
     assert host.runs() == [(APP, DEFAULT_REF)]
@@ -178,6 +258,8 @@ async def test_a_deleted_ref_leaves_with_a_run_of_the_default_branch(host):
     ],
 )
 async def test_a_push_to_another_repository_asks_for_nothing(host, url):
+    if host.kind in PUSH:  # these name the repository, and give no URL that counts
+        url = host.at("other")
     response = await host.send(host.push(url=url))
 
     assert response.status_code == 204
@@ -199,20 +281,25 @@ RIGHTS = {
 }
 
 
-async def test_a_change_of_rights_has_the_permissions_read(host):
-    event, payload = RIGHTS[host.kind]
-    response = await host.send(payload, event=event)
+@pytest.mark.parametrize("kind", RIGHTS)  # the permissions of the others are not synchronised
+async def test_a_change_of_rights_has_the_permissions_read(tmp_path, kind):
+    event, payload = RIGHTS[kind]
+    async with sending(tmp_path, kind) as host:
+        response = await host.send(payload, event=event)
 
-    assert response.status_code == 202
-    assert host.sent("permissions") == ["work"]
-    (state,) = host.world.dependencies.permissions.states()
-    assert state.wanted
+        assert response.status_code == 202
+        assert host.sent("permissions") == ["work"]
+        (state,) = host.world.dependencies.permissions.states()
+        assert state.wanted
 
 
 CHANGES = {
     "gitea": ("repository", {"action": "created"}),
     "github": ("repository", {"action": "renamed"}),
     "gitlab": ("System Hook", {"event_name": "project_transfer"}),
+    "bitbucket": ("repo:transfer", {}),
+    "bitbucket-server": ("repo:modified", {"old": {}, "new": {}}),
+    "azure": ("git.repo.renamed", {"resource": {"oldName": "app"}}),
 }
 
 
@@ -230,36 +317,114 @@ async def test_a_change_of_repositories_has_them_listed(host):
 
 
 async def test_the_first_push_to_an_empty_repository_has_the_repositories_listed(host):
-    first = {**host.push(url="https://host.example/acme/new.git"), "before": "0" * 40}
-    place = first.get("project") or first["repository"]
-    place["default_branch"] = "main"
+    def pushed(ref="refs/heads/main", before=NOTHING):
+        return host.push(ref, url=host.at("new"), before=before, default="main")
 
-    assert (await host.send(first)).status_code == 202
+    assert (await host.send(pushed())).status_code == 202
     assert (host.sent("source"), host.runs()) == (["work"], [])
-    assert (await host.send({**first, "ref": "refs/heads/next"})).status_code == 204
-    assert (await host.send({**first, "before": "1" * 40})).status_code == 204
+    assert (await host.send(pushed(before=BEFORE))).status_code == 204
+    says_more = host.kind not in ("bitbucket", "bitbucket-server")  # which branch is the default
+    other = await host.send(pushed("refs/heads/next"))
+    assert other.status_code == (204 if says_more else 202)
+    assert (await host.send(pushed("refs/tags/main"))).status_code == 204
+
+
+async def test_a_new_branch_of_what_is_registered_or_excluded_has_nothing_listed(host):
+    new = host.push(url=host.at("new"), before=NOTHING, default="main")
+    assert (await host.send(host.push("refs/heads/x", before=NOTHING))).status_code == 204
+    text = host.sources.read_text()
+    host.sources.write_text(f"{text}  repositories: {{exclude: ['**/new']}}\n")
+    assert (await host.send(new)).status_code == 204
+    assert host.sent("source") == []
 
 
 async def test_a_new_branch_that_the_rules_name_comes_with_a_run_of_the_default_branch(host):
     text = host.sources.read_text()
     host.sources.write_text(f"{text}  repositories: {{branches: ['release/*']}}\n")
-    new = {**host.push("refs/heads/release/2"), "before": "0" * 40}
 
-    assert (await host.send(new)).status_code == 202
+    assert (await host.send(host.push("refs/heads/release/2", before=NOTHING))).status_code == 202
     assert host.runs() == [(APP, DEFAULT_REF)]
-    for other in ({"ref": "refs/tags/release/2"}, {"before": "1" * 40}, {"ref": "refs/heads/x"}):
-        assert (await host.send({**new, **other})).status_code == 204
+    others = (
+        host.push("refs/tags/release/2", before=NOTHING),
+        host.push("refs/heads/release/2", before=BEFORE),
+        host.push("refs/heads/x", before=NOTHING),
+    )
+    assert [(await host.send(one)).status_code for one in others] == [204] * 3
 
 
 async def test_a_push_to_a_paused_repository_starts_no_run(host):
     text = host.sources.read_text()
-    rules = "{paused: ['acme/*'], branches: ['release/*']}"
+    rules = "{paused: ['acme/**'], branches: ['release/*']}"
     host.sources.write_text(f"{text}  repositories: {rules}\n")
-    new = {**host.push("refs/heads/release/2"), "before": "0" * 40}
+    new = host.push("refs/heads/release/2", before=NOTHING)
 
     assert [(await host.send(one)).status_code for one in (host.push(), new)] == [204, 204]
     host.sources.write_text(f"{text}  repositories: {{paused: ['acme/other']}}\n")
     assert (await host.send(host.push())).status_code == 202
+
+
+@pytest.mark.parametrize("kind", ["bitbucket", "bitbucket-server", "azure"])
+async def test_a_push_of_several_refs_starts_a_run_of_each_that_is_indexed(tmp_path, kind):
+    async with sending(tmp_path, kind) as host:
+        index_at(host.world, "v1", host.url)
+        both = host.push("refs/tags/v1")
+        for ref in ("refs/heads/main", "refs/heads/x", "refs/heads/main"):
+            more = host.push(ref)
+            if kind == "azure":
+                both["resource"]["refUpdates"] += more["resource"]["refUpdates"]
+            else:
+                changes = both["push"] if kind == "bitbucket" else both
+                changes["changes"] += (more["push"] if kind == "bitbucket" else more)["changes"]
+
+        assert (await host.send(both)).status_code == 202
+        started = host.world.ledger.recent(EVERYTHING, limit=2)
+        assert [(run.repository, run.ref) for run in started] == [(APP, DEFAULT_REF), (APP, "v1")]
+        assert host.world.ledger.recent(EVERYTHING, limit=9)[2].state.is_over
+
+
+def standard(key, body, *, at, id="1"):
+    """The headers of a delivery that GitLab signs with a signing token."""
+    digest = hmac.new(key, f"{id}.{at}.".encode() + body, hashlib.sha256).digest()
+    other = base64.b64encode(bytes(32)).decode()
+    given = f"v1,{other} v1,{base64.b64encode(digest).decode()}"
+    return {
+        "webhook-id": id,
+        "webhook-timestamp": str(at),
+        "webhook-signature": given,
+        "idempotency-key": id,
+        "x-gitlab-event": "Push Hook",
+    }
+
+
+async def test_a_signing_token_of_gitlab_signs_the_body_and_the_time(tmp_path):
+    key, now = b"k" * 32, int(time.time())
+    async with sending(tmp_path, "gitlab") as host:
+        token = f"whsec_{base64.b64encode(key).decode()}"
+        (tmp_path / "secret").write_text(token)
+        body = json.dumps(host.push()).encode()
+        refused = [
+            standard(key, body, at=now - 3_600),  # recorded an hour ago
+            standard(key, body, at=now + 3_600),
+            {**standard(key, body, at=now), "webhook-timestamp": str(now - 1)},
+            {**standard(key, body, at=now), "webhook-id": "2"},
+            standard(b"x" * 32, body, at=now),
+            {"x-gitlab-token": token},
+        ]
+        answers = [await host.client.post("/webhooks/work", content=body, headers=one)
+                   for one in (*refused, standard(key, body, at=now))]  # fmt: skip
+
+        assert [one.status_code for one in answers] == [401] * 6 + [202]
+
+
+@pytest.mark.parametrize(
+    "given", ["Basic", "Basic %%%", "Basic 4pi6", "Bearer {}", "{}", "basic {}"]
+)
+async def test_azure_gives_the_secret_as_a_password(tmp_path, given):
+    async with sending(tmp_path, "azure") as host:
+        pair = base64.b64encode(f"x:{SECRET}".encode()).decode()
+        response = await host.send(host.push(), authorization=given.format(pair))
+
+        assert response.status_code == (202 if given == "basic {}" else 401)
 
 
 async def test_a_repeated_delivery_is_acted_on_once(host):

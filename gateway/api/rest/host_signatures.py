@@ -1,0 +1,68 @@
+"""Check the signatures of webhooks, as each kind of code host makes them.
+
+Sources: the pages "Validating webhook deliveries" of GitHub, "Webhooks" of Gitea, Forgejo, and
+GitLab, "Secure webhooks" of Bitbucket Cloud, "Manage webhooks" of Bitbucket Data Center, "Webhooks"
+of the service hooks of Azure DevOps, and the specification "Standard Webhooks" 1.0, as of November
+2026.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import time
+from collections.abc import Callable, Mapping
+
+Headers = Mapping[str, str]
+#: Returns whether the secret has signed a delivery, in a time that does not depend on either.
+Signed = Callable[[bytes, Headers, bytes], bool]
+
+#: What signing tokens of GitLab begin with, unlike its secrets, which it sends as they are.
+TOKEN = b"whsec_"
+#: How far the time in a signed header may be from now, seconds: the value of Standard Webhooks.
+WINDOW_S = 300.0
+
+
+def by_digest(header: str, *, prefix: str = "") -> Signed:
+    """Return the check of a header that holds the HMAC of the body in hexadecimal digits."""
+
+    def is_signed(secret: bytes, headers: Headers, body: bytes) -> bool:
+        return _equal(headers.get(header, ""), prefix + hmac.digest(secret, body, "sha256").hex())
+
+    return is_signed
+
+
+def by_password(secret: bytes, headers: Headers, body: bytes) -> bool:
+    """Check the password of basic authentication, whatever the user name is."""
+    kind, _, given = headers.get("authorization", "").partition(" ")
+    try:
+        pair = base64.b64decode(given, validate=True).decode()
+    except (binascii.Error, UnicodeError):
+        pair = ""
+    return _equal(pair.partition(":")[2], secret.decode()) and kind.lower() == "basic"
+
+
+def of_gitlab(secret: bytes, headers: Headers, body: bytes) -> bool:
+    """Check the signature of a signing token, or the secret, which is a header by itself."""
+    if secret.startswith(TOKEN):
+        return _is_standard(secret.removeprefix(TOKEN), headers, body)
+    return _equal(headers.get("x-gitlab-token", ""), secret.decode())
+
+
+def _is_standard(encoded: bytes, headers: Headers, body: bytes) -> bool:
+    """Check one of the signatures over id, time, and body, and that the time is about now."""
+    id, at = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
+    try:
+        key = base64.b64decode(encoded, validate=True)
+    except binascii.Error:
+        return False
+    digest = hmac.digest(key, f"{id}.{at}.".encode() + body, "sha256")
+    expected = f"v1,{base64.b64encode(digest).decode()}"
+    given = headers.get("webhook-signature", "").split(" ")
+    is_now = at.isdecimal() and abs(time.time() - int(at)) <= WINDOW_S
+    return is_now and any(_equal(one, expected) for one in given)
+
+
+def _equal(given: str, expected: str) -> bool:
+    return hmac.compare_digest(given.encode(), expected.encode())
