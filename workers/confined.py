@@ -29,8 +29,18 @@ from codelode.errors import CodelodeError, Rejected, Unavailable
 #: Interval at which a caller checks whether the result is still wanted, seconds.
 WATCH_S = 1.0
 
-#: Modules that the server process imports once, for all children.
-PRELOADED = ("workers.planning", "codelode.backends.redis.ledger")
+#: Modules that the server process imports once, for all children: what plans a run, and what the
+#: registry of backends would import for it in each of them.
+PRELOADED = (
+    "workers.planning",
+    "codelode.backends.redis.graph",
+    "codelode.backends.redis.ledger",
+    "codelode.backends.redis.packages",
+    "codelode.backends.redis.references",
+    "codelode.backends.redis.sources",
+    "codelode.backends.sqlite",
+    "importlib.readers",  # reads the scripts of the ledger
+)
 
 T = TypeVar("T")
 

@@ -221,6 +221,8 @@ def _name(command: list[str]) -> str:
     group = re.search(r"\bworkers (\w+)", line)
     if group:
         return f"worker {group.group(1)}"
+    if "forkserver" in line:
+        return "worker planning"
     for word in ("gateway", "flower", "valkey", "redis", "cat-file"):
         if word in line:
             return word
