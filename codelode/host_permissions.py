@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from codelode.addresses import remote
+from codelode.request_budget import NO_BUDGET, RequestBudget
 
 #: Longest time after a failed attempt until the next one, seconds.
 RETRY_S = 60
@@ -173,6 +174,7 @@ class SyncOutcome:
     accounts: int = 0
     requests: int = 0  # of the last attempt
     wanted: str = ""  # the request for a sync that the last attempt answers
+    budget: RequestBudget = NO_BUDGET  # of requests, as the host told it last
 
 
 @dataclass(frozen=True, slots=True)

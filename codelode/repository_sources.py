@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from codelode.request_budget import NO_BUDGET, RequestBudget
+
 #: Longest time after a failed attempt until the next one, seconds.
 RETRY_S = 300
 
@@ -141,6 +143,7 @@ class SourceOutcome:
     changes: tuple[Change, ...] = ()  # at most MAX_CHANGES
     rules: str = ""  # digest of the rules of the last attempt
     wanted: str = ""  # the request that the last attempt answers
+    budget: RequestBudget = NO_BUDGET  # as the host told it last
 
 
 @dataclass(frozen=True, slots=True)

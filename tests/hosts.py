@@ -44,6 +44,7 @@ class CodeHost:
         self.unchanged = 0  # answers with 304
         self.answers = []  # (status, headers, value), taken from the front
         self.always = None  # the same, for every request
+        self.limits = {}  # headers of every answer
         self.git = None  # a folder with the repositories that git may read
         self._lock = threading.Lock()
         self._server = Quiet(("127.0.0.1", 0), self._handler())
@@ -109,6 +110,7 @@ class CodeHost:
                 status, headers, value = outer.answer(
                     method, unquote(parts.path), parameters, self.headers, body
                 )
+                headers = {**outer.limits, **headers}
                 content = value if isinstance(value, bytes) else json.dumps(value).encode()
                 etag = f'W/"{hashlib.sha256(content).hexdigest()}"'
                 if status == 200 and method == "GET":

@@ -81,5 +81,6 @@ def _remarks(connections: tuple[ConnectionPermissions, ...]) -> Iterator[str]:
         if one.closed_because and one.closed_because != one.error:
             reason = one.closed_because
             yield f"{one.connection}: only admins see its repositories, because {reason}"
+        yield from printing.request_budget(one)
         if one.is_due:
             yield f"{one.connection}: a reading is due or going on"

@@ -22,7 +22,7 @@ from codelode.text.copies import copies_lines
 from codelode.text.excerpts import excerpt
 
 if TYPE_CHECKING:
-    from codelode.client import Hit, SearchResult
+    from codelode.client import ConnectionPermissions, Hit, SearchResult, Source
 
 #: Fields of requests that notices name, and that are options here.
 _FIELD = re.compile(r"`(limit)`")
@@ -157,6 +157,14 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
         for row in cells
     ]
     return "\n".join([click.style(lines[0], bold=True), *lines[1:]])
+
+
+def request_budget(one: Source | ConnectionPermissions) -> Iterator[str]:
+    """Yield how many requests the code host of a connection takes, if it says so."""
+    if one.requests_allowed:
+        until = f" until {moment(one.resets_at)}" if one.resets_at else ""
+        left = f"{one.requests_left:,} of {one.requests_allowed:,} requests"
+        yield f"{one.connection}: its host takes {left} more{until}"
 
 
 def moment(seconds: float) -> str:

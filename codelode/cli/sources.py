@@ -231,5 +231,6 @@ def _remarks(one: Source) -> Iterator[str]:
     for change in one.changes:
         if change.action in ("conflict", "miss", "pause"):
             yield f"{one.connection}: {change.action} {change.repository}: {change.reason}"
+    yield from printing.request_budget(one)
     if one.is_due:
         yield f"{one.connection}: a listing is due or going on"

@@ -50,6 +50,9 @@ class ConnectionPermissions:
     notice: str  # what the last attempt could not read although it was successful
     closed_because: str  # why only admins see the repositories; empty: their readers do
     is_due: bool  # a sync was asked for, or is due, and is not done yet
+    requests_allowed: int  # in a period, as the host told last; 0: it does not say
+    requests_left: int
+    resets_at: float  # when the next period begins; 0: the host does not say
 
 
 @dataclass(frozen=True, slots=True)

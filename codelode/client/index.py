@@ -90,6 +90,9 @@ class Source:
     waiting: str  # why repositories that would be removed wait for a confirmation
     changes: tuple[SourceChange, ...]  # of the last attempt or plan
     is_due: bool  # a listing was asked for, or is due, and is not done yet
+    requests_allowed: int  # in a period, as the host told last; 0: it does not say
+    requests_left: int
+    resets_at: float  # when the next period begins; 0: the host does not say
 
 
 @dataclass(frozen=True, slots=True)

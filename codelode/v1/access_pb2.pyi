@@ -281,6 +281,9 @@ class ConnectionPermissions(_message.Message):
     CLOSED_BECAUSE_FIELD_NUMBER: _builtins.int
     IS_DUE_FIELD_NUMBER: _builtins.int
     NOTICE_FIELD_NUMBER: _builtins.int
+    REQUESTS_ALLOWED_FIELD_NUMBER: _builtins.int
+    REQUESTS_LEFT_FIELD_NUMBER: _builtins.int
+    RESETS_AT_FIELD_NUMBER: _builtins.int
     connection: _builtins.str
     kind: _builtins.str
     """"github", "gitlab", "gitea"."""
@@ -304,6 +307,11 @@ class ConnectionPermissions(_message.Message):
     """A sync was asked for, or is due, and is not done yet."""
     notice: _builtins.str
     """What the last attempt could not read although it was successful; empty: it read everything."""
+    requests_allowed: _builtins.int
+    """Requests that the host takes in a period, as it told last; 0: it does not say."""
+    requests_left: _builtins.int
+    resets_at: _builtins.float
+    """When the next period begins; 0: the host does not say."""
     def __init__(
         self,
         *,
@@ -321,10 +329,13 @@ class ConnectionPermissions(_message.Message):
         closed_because: _builtins.str = ...,
         is_due: _builtins.bool = ...,
         notice: _builtins.str = ...,
+        requests_allowed: _builtins.int = ...,
+        requests_left: _builtins.int = ...,
+        resets_at: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accounts", b"accounts", "attempted_at", b"attempted_at", "closed_because", b"closed_because", "connection", b"connection", "error", b"error", "every_s", b"every_s", "is_due", b"is_due", "kind", b"kind", "max_age_s", b"max_age_s", "notice", b"notice", "prefix", b"prefix", "repositories", b"repositories", "requests", b"requests", "synced_at", b"synced_at"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accounts", b"accounts", "attempted_at", b"attempted_at", "closed_because", b"closed_because", "connection", b"connection", "error", b"error", "every_s", b"every_s", "is_due", b"is_due", "kind", b"kind", "max_age_s", b"max_age_s", "notice", b"notice", "prefix", b"prefix", "repositories", b"repositories", "requests", b"requests", "requests_allowed", b"requests_allowed", "requests_left", b"requests_left", "resets_at", b"resets_at", "synced_at", b"synced_at"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1080,6 +1080,9 @@ class Source(_message.Message):
     WAITING_FIELD_NUMBER: _builtins.int
     CHANGES_FIELD_NUMBER: _builtins.int
     IS_DUE_FIELD_NUMBER: _builtins.int
+    REQUESTS_ALLOWED_FIELD_NUMBER: _builtins.int
+    REQUESTS_LEFT_FIELD_NUMBER: _builtins.int
+    RESETS_AT_FIELD_NUMBER: _builtins.int
     connection: _builtins.str
     kind: _builtins.str
     """"github", "gitlab", "gitea", "urls", "folder"."""
@@ -1104,6 +1107,11 @@ class Source(_message.Message):
     """Why repositories that would be removed wait for a confirmation; empty: none does."""
     is_due: _builtins.bool
     """A listing was asked for, or is due, and is not done yet."""
+    requests_allowed: _builtins.int
+    """Requests that the host takes in a period, as it told last; 0: it does not say."""
+    requests_left: _builtins.int
+    resets_at: _builtins.float
+    """When the next period begins; 0: the host does not say."""
     @_builtins.property
     def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___SourceChange]:
         """Of the last attempt or plan; the first 1,000."""
@@ -1125,10 +1133,13 @@ class Source(_message.Message):
         waiting: _builtins.str = ...,
         changes: _abc.Iterable[Global___SourceChange] | None = ...,
         is_due: _builtins.bool = ...,
+        requests_allowed: _builtins.int = ...,
+        requests_left: _builtins.int = ...,
+        resets_at: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempted_at", b"attempted_at", "changes", b"changes", "connection", b"connection", "error", b"error", "every_s", b"every_s", "is_due", b"is_due", "kind", b"kind", "listed", b"listed", "planned_at", b"planned_at", "prefix", b"prefix", "repositories", b"repositories", "requests", b"requests", "synced_at", b"synced_at", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempted_at", b"attempted_at", "changes", b"changes", "connection", b"connection", "error", b"error", "every_s", b"every_s", "is_due", b"is_due", "kind", b"kind", "listed", b"listed", "planned_at", b"planned_at", "prefix", b"prefix", "repositories", b"repositories", "requests", b"requests", "requests_allowed", b"requests_allowed", "requests_left", b"requests_left", "resets_at", b"resets_at", "synced_at", b"synced_at", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

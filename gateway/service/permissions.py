@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import asdict
 
 from codelode.access import Principal
 from codelode.errors import Denied, NotFound
@@ -84,4 +85,5 @@ def _shown(state: SyncState) -> ConnectionPermissions:
         notice=outcome.notice,
         closed_because=state.closed_because(now),
         is_due=state.is_due(now),
+        **asdict(outcome.budget),
     )

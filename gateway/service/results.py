@@ -408,6 +408,9 @@ class ConnectionPermissions:
     notice: str  # what the last attempt could not read although it was successful
     closed_because: str  # empty: the repositories are open to their readers
     is_due: bool
+    requests_allowed: int  # in a period, as the host told last; 0: it does not say
+    requests_left: int
+    resets_at: float  # when the next period begins; 0: the host does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,6 +448,9 @@ class Source:
     waiting: str  # why repositories that would be removed wait for a confirmation
     changes: tuple[SourceChange, ...]  # of the last attempt or plan; the first 1,000
     is_due: bool
+    requests_allowed: int  # in a period, as the host told last; 0: it does not say
+    requests_left: int
+    resets_at: float  # when the next period begins; 0: the host does not say
 
 
 @dataclass(frozen=True, slots=True)

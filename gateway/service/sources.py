@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 from codelode import sources as sources_file
@@ -68,11 +69,19 @@ async def sync_sources(
 
 def problems(known: SourceStates) -> tuple[str, ...]:
     """Return, for admins, why repositories are not listed, and what waits. Raises Unavailable."""
-    found = (
-        (state.declared.name, state.outcome.error or state.outcome.waiting)
-        for state in known.states()
-    )
+    found = ((state.declared.name, _problem(state)) for state in known.states())
     return tuple(f"repositories of {name}: {reason}" for name, reason in found if reason)
+
+
+def _problem(state: SourceState) -> str:
+    outcome, now = state.outcome, time.time()
+    if outcome.error or outcome.waiting:
+        return outcome.error or outcome.waiting
+    budget = outcome.budget
+    if not budget.is_low(now):
+        return ""
+    left = f"{budget.requests_left:,} of {budget.requests_allowed:,} requests"
+    return f"the host takes only {left} more in the next {(budget.resets_at - now) / 60:.0f} min"
 
 
 def _require_everything(principal: Principal) -> None:
@@ -134,4 +143,5 @@ def _shown(state: SourceState) -> Source:
         waiting=outcome.waiting,
         changes=tuple(changes),
         is_due=state.is_due(time.time()),
+        **asdict(outcome.budget),
     )

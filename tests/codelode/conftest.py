@@ -130,6 +130,7 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
         default_factory=lambda: [run_message("indexing", total=10, done=4, revision="a" * 40)]
     )
     failures: list[index_pb2.FileFailure] = field(default_factory=list)
+    sources: list[index_pb2.Source] = field(default_factory=list)
     disk: list[index_pb2.DiskPart] = field(default_factory=list)
     servers: list[index_pb2.Server] = field(default_factory=list)
     #: Nothing is there to be tried again.
@@ -350,7 +351,7 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
 
     def ListSources(self, request, context):
         self._note(request, context)
-        return index_pb2.ListSourcesResponse()
+        return index_pb2.ListSourcesResponse(sources=self.sources)
 
     def SyncSources(self, request, context):
         self._note(request, context)

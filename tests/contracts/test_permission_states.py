@@ -15,11 +15,15 @@ from codelode.host_permissions import (
     SyncState,
     version_of,
 )
+from codelode.request_budget import RequestBudget
 
 DECLARED = SyncDeclaration("work", "gitea", "git.example/", 300, 3600, emails=True, claim="")
 OTHER = replace(DECLARED, name="other", kind="github", prefix="github.com/acme/")
 PACKED = HostPermissions((("git.example/a/b",),), {"1": 1}, {"k": "1"}).packed()
-OUTCOME = SyncOutcome(version_of(PACKED), 100.5, 101.5, "", 1, 1, 7)
+BUDGET = RequestBudget(5_000, 4_998, 1_000.0)
+OUTCOME = SyncOutcome(
+    version_of(PACKED), 100.5, 101.5, repositories=1, accounts=1, requests=7, budget=BUDGET
+)
 
 
 @pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.server)])

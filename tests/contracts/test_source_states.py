@@ -25,12 +25,14 @@ from codelode.repository_sources import (
     packed,
     unpacked,
 )
+from codelode.request_budget import RequestBudget
 
 DECLARED = SourceDeclaration("work", "gitea", "git.example/", 300, "rules")
 OLD = (Former("old", "https://git.example/acme/old"),)
 KNOWN = (Known("1", "acme/app", "app", "https://git.example/acme/app", "t", 1.5, 0.0, OLD),)
 CHANGES = (Change(Action.RENAME, "app", "was old"),)
-OUTCOME = SourceOutcome(100.5, 101.5, changes=CHANGES, repositories=1, rules="rules")
+BUDGET = RequestBudget(5_000, 4_998, 1_000.0)
+OUTCOME = SourceOutcome(100.5, 101.5, changes=CHANGES, repositories=1, rules="rules", budget=BUDGET)
 
 
 @pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.server)])

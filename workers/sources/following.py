@@ -46,6 +46,7 @@ from codelode.repository_sources import (
     SourceState,
     packed,
 )
+from codelode.request_budget import tightest
 from codelode.sources import Connection, HostKind
 from workers.sources import places
 from workers.sources.connectors import CONNECTORS
@@ -145,7 +146,8 @@ class SourceSync:
         except CodelodeError as exc:
             outcome, known = replace(state.outcome, attempted_at=started, error=str(exc)), None
         requests = sum(host.requests for host in counted)
-        outcome = replace(outcome, wanted=state.wanted, requests=requests)
+        budget = tightest(host.budgets.tightest() for host in counted)
+        outcome = replace(outcome, wanted=state.wanted, requests=requests, budget=budget)
         self._finish(state, owner, outcome, known)
 
     def _settle(self, state: SourceState, owner: str, outbox: Outbox) -> None:
@@ -195,6 +197,7 @@ class SourceSync:
             repositories=outcome.repositories,
             changes=len(outcome.changes),
             requests=outcome.requests,
+            requests_left=outcome.budget.requests_left,
         )
 
     async def _work(

@@ -10,11 +10,9 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
@@ -23,6 +21,7 @@ import httpx
 
 from codelode.errors import CodelodeError, Denied, NotFound, Unavailable
 from codelode.loopback import is_loopback
+from workers.sources.limits import Budgets, asked_pause
 from workers.sources.pages import HeldPage, Page, Pages, Params
 
 #: Requests at once; hosts limit clients that send more.
@@ -78,6 +77,7 @@ class Host:
     pages_held: Pages
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     requests: int = 0  # that were sent
+    budgets: Budgets = field(default_factory=Budgets)  # of requests
     withheld: list[str] = field(default_factory=list)  # why lists of readers could not be read
     #: Returns the header Authorization of a request, given the one that the host refused, if any;
     #: None: `headers` have it.
@@ -209,6 +209,7 @@ class Host:
                 method, self.url + path, params=dict(params), headers=dict(headers), json=body
             )
             async with sending as answer:
+                self.budgets.hear(answer.headers)
                 content = bytearray()
                 async for part in answer.aiter_bytes():
                     content += part
@@ -223,31 +224,6 @@ class Host:
         longest_s = min(MAX_PAUSE_S, FIRST_PAUSE_S * 2**attempt)
         jitter_s = random.uniform(longest_s / 2, longest_s)
         await self.sleep(jitter_s if asked_s is None else asked_s + random.random())
-
-
-def asked_pause(
-    headers: Mapping[str, str], *, now: Callable[[], float] = time.time
-) -> float | None:
-    """Return for how long the host asks to wait, seconds; None if it does not."""
-    after = headers.get("retry-after", "")
-    if after.isdecimal():
-        return float(after)
-    if after:
-        try:
-            return max(0.0, parsedate_to_datetime(after).timestamp() - now())
-        except ValueError:
-            return None
-    for left, until in _LIMITS:
-        if headers.get(left) == "0" and headers.get(until, "").isdecimal():
-            return max(0.0, float(headers[until]) - now())
-    return None
-
-
-#: Headers with the requests that are left and with the time from which on there are more.
-_LIMITS = (
-    ("x-ratelimit-remaining", "x-ratelimit-reset"),  # GitHub
-    ("ratelimit-remaining", "ratelimit-reset"),  # GitLab
-)
 
 
 def _failure(answer: _Answer, name: str, path: str) -> CodelodeError:

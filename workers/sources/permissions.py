@@ -23,6 +23,7 @@ from codelode.host_permissions import (
     version_of,
 )
 from codelode.ports import PermissionStates
+from codelode.request_budget import tightest
 from codelode.sources import Connection
 from workers.sources.connectors import CONNECTORS
 from workers.sources.declared import SourcesFile
@@ -110,7 +111,8 @@ class PermissionSync:
             )
         except (Unavailable, InvalidSettings) as exc:
             outcome = replace(attempt, error=str(exc))
-        outcome = replace(outcome, requests=sum(host.requests for host in counted))
+        budget = tightest(host.budgets.tightest() for host in counted)
+        outcome = replace(outcome, requests=sum(host.requests for host in counted), budget=budget)
         is_stored = self._states.finish(name, owner, outcome, packed)
         tell = log.warning if outcome.error else log.info
         tell(
@@ -122,6 +124,7 @@ class PermissionSync:
             repositories=outcome.repositories,
             accounts=outcome.accounts,
             requests=outcome.requests,
+            requests_left=outcome.budget.requests_left,
             seconds=round(self._now() - started, 3),
         )
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import redis
 
 from codelode.backends.redis.connection import translated
 from codelode.backends.redis.connections import RedisConnections
 from codelode.host_permissions import HostPermissions, SyncDeclaration, SyncOutcome, SyncState
+from codelode.request_budget import RequestBudget
 
 
 class RedisPermissionStates(RedisConnections[SyncDeclaration, SyncOutcome]):
@@ -26,7 +29,7 @@ class RedisPermissionStates(RedisConnections[SyncDeclaration, SyncOutcome]):
 
     def states(self) -> tuple[SyncState, ...]:
         return tuple(
-            SyncState(SyncDeclaration(**one.declared), SyncOutcome(**one.outcome), one.wanted)
+            SyncState(SyncDeclaration(**one.declared), _outcome(one.outcome), one.wanted)
             for one in self._stored()
         )
 
@@ -36,3 +39,8 @@ class RedisPermissionStates(RedisConnections[SyncDeclaration, SyncOutcome]):
 
     def want(self, name: str) -> None:
         self._request(name)
+
+
+def _outcome(stored: dict[str, Any]) -> SyncOutcome:
+    budget = RequestBudget(**stored.pop("budget", {}))
+    return SyncOutcome(**stored, budget=budget)

@@ -18,6 +18,7 @@ from codelode.repository_sources import (
     SourceState,
     unpacked,
 )
+from codelode.request_budget import RequestBudget
 
 
 class RedisSourceStates(RedisConnections[SourceDeclaration, SourceOutcome]):
@@ -50,4 +51,5 @@ class RedisSourceStates(RedisConnections[SourceDeclaration, SourceOutcome]):
 
 def _outcome(stored: dict[str, Any]) -> SourceOutcome:
     changes = tuple(Change(**change) for change in stored.pop("changes", ()))
-    return SourceOutcome(**stored, changes=changes)
+    budget = RequestBudget(**stored.pop("budget", {}))
+    return SourceOutcome(**stored, changes=changes, budget=budget)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from typing import NamedTuple
 
 import pytest
@@ -25,6 +26,7 @@ from codelode.model import (
     RunState,
 )
 from codelode.repository_sources import Action, Mode
+from gateway.service.sources import problems
 from tests.hosts import TOKEN, Azure, Bitbucket, BitbucketServer, CodeHost, GitHub, GitLab
 from workers.sources import bitbucket, http
 from workers.sources import github as github_
@@ -721,3 +723,23 @@ def test_a_repository_that_is_not_accepted_is_told_and_the_others_go_on(tmp_path
     assert set(world.ledger.names()) == {"two"}
     (refused,) = [one for one in world.outcome.changes if one.action is Action.CONFLICT]
     assert (refused.repository, "is not a git repository" in refused.reason) == ("one", True)
+
+
+def test_what_is_left_of_the_limit_of_the_host_is_kept_also_when_nothing_is_left(world, github):
+    reset = str(int(time.time()) + 1_000)
+    github.limits = {"X-RateLimit-Limit": "5000", "X-RateLimit-Reset": reset}
+    github.limits["X-RateLimit-Remaining"] = "4998"
+    budget = world.run().budget
+    assert (budget.requests_allowed, budget.requests_left) == (5_000, 4_998)
+    assert budget.resets_at == float(reset)
+    assert problems(world.states) == ()
+
+    github.limits["X-RateLimit-Remaining"] = "40"
+    world.run()
+    (told,) = problems(world.states)
+    assert "the host takes only 40 of 5,000 requests more in the next 1" in told
+    github.limits["X-RateLimit-Remaining"] = "0"
+    github.always = 403, {}, {"message": "API rate limit exceeded"}
+    outcome = world.run()
+    assert "it asks to wait for" in outcome.error
+    assert outcome.budget.requests_left == 0

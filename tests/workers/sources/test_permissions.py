@@ -325,22 +325,6 @@ def test_the_token_is_nowhere(world, github):
     assert not [text for text in texts if TOKEN in text]
 
 
-@pytest.mark.parametrize(
-    ("headers", "expected"),
-    [
-        ({}, None),
-        ({"retry-after": "7"}, 7.0),
-        ({"retry-after": "Thu, 01 Jan 1970 00:02:00 GMT"}, 20.0),
-        ({"retry-after": "soon"}, None),
-        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "130"}, 30.0),
-        ({"x-ratelimit-remaining": "1", "x-ratelimit-reset": "130"}, None),
-        ({"ratelimit-remaining": "0", "ratelimit-reset": "90"}, 0.0),
-    ],
-)
-def test_the_pause_is_the_one_that_the_host_asks_for(headers, expected):
-    assert http.asked_pause(headers, now=lambda: 100.0) == expected
-
-
 # When permissions are read
 
 

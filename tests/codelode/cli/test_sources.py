@@ -1,0 +1,23 @@
+"""`codelode sources list` shows what the gateway knows of the code hosts."""
+
+from __future__ import annotations
+
+from codelode.v1 import index_pb2
+
+
+def remarks(served, gateway, **fields):
+    """Return the lines below the table, for one connection with these fields."""
+    gateway.sources = [index_pb2.Source(connection="work", kind="github", **fields)]
+    return served("sources", "list").out.splitlines()[2:]
+
+
+def test_what_is_left_of_the_limit_of_a_host_is_shown(served, gateway):
+    budget = {"requests_allowed": 5_000, "requests_left": 40}
+    (told,) = remarks(served, gateway, **budget, resets_at=1_700_000_000.0)
+
+    assert told.startswith("work: its host takes 40 of 5,000 requests more until 2023-11-1")
+    assert remarks(served, gateway, **budget) == ["work: its host takes 40 of 5,000 requests more"]
+
+
+def test_a_host_that_does_not_tell_its_limit_has_no_line_about_it(served, gateway):
+    assert remarks(served, gateway, listed=3) == []

@@ -1,0 +1,74 @@
+"""The limits that code hosts tell are read as they mean them, kept, and shown."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from codelode.request_budget import RequestBudget
+from workers.sources import limits
+from workers.sources.limits import Budgets
+
+GITHUB = {
+    "x-ratelimit-limit": "5000",
+    "x-ratelimit-remaining": "4321",
+    "x-ratelimit-reset": "1700000000",
+    "x-ratelimit-resource": "core",
+}
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "Thu, 01 Jan 1970 00:02:00 GMT"}, 20.0),
+        ({"retry-after": "soon"}, None),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "130"}, 30.0),
+        ({"x-ratelimit-remaining": "1", "x-ratelimit-reset": "130"}, None),
+        ({"ratelimit-remaining": "0", "ratelimit-reset": "90"}, 0.0),
+    ],
+)
+def test_the_pause_is_the_one_that_the_host_asks_for(headers, expected):
+    assert limits.asked_pause(headers, now=lambda: 100.0) == expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "told"),
+    [
+        (GITHUB, RequestBudget(5_000, 4_321, 1_700_000_000.0)),
+        (
+            {"ratelimit-limit": "60", "ratelimit-remaining": "0", "ratelimit-reset": "90"},
+            RequestBudget(60, 0, 90.0),
+        ),
+        ({"x-ratelimit-limit": "60", "x-ratelimit-remaining": "7"}, RequestBudget(60, 7)),
+        ({"x-ratelimit-limit": "1000", "x-ratelimit-nearlimit": "false"}, RequestBudget()),
+        ({"x-ratelimit-limit": "many", "x-ratelimit-remaining": "-1"}, RequestBudget()),
+        ({"x-ratelimit-limit": "0", "x-ratelimit-remaining": "0"}, RequestBudget()),
+        ({}, RequestBudget()),
+    ],
+    ids=["github", "gitlab", "bitbucket-server", "bitbucket", "nonsense", "zero", "none"],
+)
+def test_what_is_left_is_what_the_host_says(headers, told):
+    budgets = Budgets()
+    budgets.hear(headers)
+
+    assert budgets.tightest() == told
+
+
+def test_of_several_limits_the_one_counts_of_which_least_is_left():
+    graphql = {**GITHUB, "x-ratelimit-resource": "graphql", "x-ratelimit-remaining": "12"}
+    budgets = Budgets()
+    for headers in (GITHUB, graphql, {**GITHUB, "x-ratelimit-remaining": "4320"}, {}):
+        budgets.hear(headers)
+
+    assert budgets.tightest().requests_left == 12
+
+
+def test_a_low_budget_is_a_problem_until_the_next_period_begins():
+    now = time.time()
+    assert not RequestBudget(5_000, 600, now + 60).is_low(now)
+    assert RequestBudget(5_000, 400, now + 60).is_low(now)
+    assert not RequestBudget(5_000, 0, now - 1).is_low(now)
+    assert not RequestBudget().is_low(now)
