@@ -21,6 +21,7 @@ from pathlib import Path
 import click
 
 from codelode.cli import data_folder, printing
+from codelode.cli.failures import report_failed
 from codelode.cli.parent_watch import die_with_parent
 from codelode.cli.progress import Progress
 from codelode.client import Client
@@ -140,6 +141,7 @@ def _index(client: Client, url: str) -> Run:
     with Progress() as progress:
         run = client.index(url, on_progress=progress)
     click.echo(run_line(run))
+    report_failed(client, run)
     if run.state is not RunState.COMPLETE:
         raise Corrupt(f"indexing {url} ended as {run.state}: {run.error}")
     return run

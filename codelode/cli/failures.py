@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
@@ -14,9 +15,12 @@ from codelode.display import quoted
 from codelode.model import DEFAULT_REF, Run, RunState
 
 if TYPE_CHECKING:
-    from codelode.client import Client, IndexedRepository, Status
+    from codelode.client import Client, FileFailure, IndexedRepository, Status
 
 FAILED = 2
+
+#: How many failed files are shown at the end of a run, each with its reason.
+SHOWN = 3
 
 
 @click.command()
@@ -59,8 +63,7 @@ def failures(
     count = 0
     for failure in found:
         count += 1
-        file = f"{failure.repository} {quoted(failure.ref)} {quoted(failure.path)}"
-        click.echo(printing.plain(f"{file}  {failure.state}: {' '.join(failure.reason.split())}"))
+        click.echo(printing.plain(_line(failure)))
     state = client.status()
     rest = "" if include_skipped else _left_out(state, name)
     if count:
@@ -68,6 +71,22 @@ def failures(
         context.exit(report_troubles(state, name))
     good = _good_news(include_skipped=include_skipped, include_partial=include_partial)
     context.exit(report_troubles(state, name, good="; ".join(filter(None, (good, rest)))))
+
+
+def report_failed(client: Client, run: Run) -> None:
+    """Print some files of the run's repository that have failed, and the command that lists all."""
+    if not run.failed:
+        return
+    for failure in islice(client.failures(run.repository), SHOWN):
+        printing.note(_line(failure))
+    if run.failed > SHOWN:
+        printing.note(f"`codelode failures {run.repository}` lists all {run.failed:,} failed files")
+
+
+def _line(failure: FileFailure) -> str:
+    """Return `acme/http main src/a.py  failed: REASON`."""
+    file = f"{failure.repository} {quoted(failure.ref)} {quoted(failure.path)}"
+    return f"{file}  {failure.state}: {' '.join(failure.reason.split())}"
 
 
 def report_troubles(state: Status, name: str | None, *, good: str = "") -> int:

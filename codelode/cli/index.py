@@ -15,7 +15,7 @@ import click
 
 from codelode.access import Label
 from codelode.cli import printing
-from codelode.cli.failures import FAILED, report_troubles
+from codelode.cli.failures import FAILED, report_failed, report_troubles
 from codelode.cli.options import Name, server_option
 from codelode.cli.progress import Progress
 from codelode.client import watching
@@ -280,6 +280,8 @@ def _run_all(client: Client, starts: Iterable[Callable[[], Run]], *, wait: bool)
     for run in runs:
         end = waited(client, run) if wait else run
         click.echo(run_line(end))
+        if wait:
+            report_failed(client, end)
         for notice in end.notices:
             printing.note(f"{end.repository}: {notice}")
         if end.state is RunState.COMPLETE and end.summaries_missing:

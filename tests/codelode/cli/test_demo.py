@@ -8,6 +8,7 @@ from codelode.cli import demo
 from codelode.client import Client
 from codelode.errors import NotFound
 from codelode.model import Run, RunState
+from codelode.v1 import index_pb2
 
 RUN = Run(id="r1", repository="acme/http", ref="HEAD", state=RunState.COMPLETE)
 
@@ -24,6 +25,19 @@ def test_codelode_itself_is_asked_in_words_by_name_and_by_use(client, gateway):
     )
 
     assert demo._questions(client, RUN) == demo.OWN_QUESTIONS
+
+
+def test_the_reason_of_a_failed_file_is_shown(client, gateway, make_run, capsys):
+    gateway.watches = [[make_run("complete", total=2, done=1, failed=1)]]
+    gateway.failures = [
+        index_pb2.FileFailure(
+            repository="acme/http", ref="main", path="a.py", state="failed", reason="took too long"
+        )
+    ]
+
+    demo._index(client, "https://x/http.git")
+
+    assert "acme/http main a.py  failed: took too long\n" in capsys.readouterr().err
 
 
 def test_another_repository_is_asked_about_a_name_it_has(client, gateway):

@@ -74,6 +74,21 @@ def test_index_with_wait_shows_progress_and_the_end(served, gateway, make_run):
     assert "[######------------------]  1/4 files" in answer.err
 
 
+def test_index_with_wait_shows_why_files_have_failed(served, gateway, make_run, failed_file):
+    gateway.watches = [[make_run("complete", total=4, done=3, failed=1)]]
+    gateway.failures = [failed_file]
+    one = served("index", "https://x/http.git", "--wait")
+    gateway.watches = [[make_run("complete", total=4, failed=4)]]
+    gateway.failures = [failed_file] * 4
+    four = served("index", "https://x/http.git", "--wait")
+
+    line = "acme/http main x.cob  failed: took too long\n"
+    assert one.err.endswith(f"1 failed\n{line}")
+    assert four.err.endswith(
+        f"4 failed\n{line * 3}`codelode failures acme/http` lists all 4 failed files\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("missing", "shown"),
     [(1, "complete without 1 summary"), (303, "complete without 303 summaries")],
