@@ -46,7 +46,7 @@ MAX_EVENTS = 1000
 RETIRE_S = 1.0
 
 _is_ending = threading.Event()
-_heart = threading.Thread(target=lambda: _heartbeat(), name="heartbeat", daemon=True)
+_heart: _Heart | None = None
 
 # Celery warns processes that run as root about pickled messages; only JSON is accepted here.
 warnings.filterwarnings("ignore", category=SecurityWarning)
@@ -56,7 +56,10 @@ app = configured(settings, include=("workers.delivery.tasks", "workers.delivery.
 
 @worker_init.connect
 def _announce(sender: object = None, **_: object) -> None:
+    global _heart
     name_worker(f"{socket.gethostname()}-{os.getpid()}")
+    _heart = _Heart()
+    _heart.beat()
     garbage.settle()  # before the fork: children share memory that the collector leaves alone
     _heart.start()
 
@@ -72,21 +75,33 @@ def _gather_events(sender: Any, **_: object) -> None:
     sender.timer.call_repeatedly(EVENTS_FLUSH_S, lambda: sender.event_dispatcher.flush())
 
 
-def _heartbeat() -> None:
-    """Report this worker as alive until it shuts down."""
-    ledger = registry.ledger(settings)
-    is_announced = False
-    while not _is_ending.is_set():
+class _Heart(threading.Thread):
+    """Reports this worker as alive until it shuts down.
+
+    The first beat is in the main thread: it imports modules and takes locks of libraries. A process
+    of the pool that is forked while another thread does so waits for ever when it needs the same.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(name="heartbeat", daemon=True)
+        self._ledger = registry.ledger(settings)
+        self._swap = registry.index_swap(settings)
+        self._is_announced = False
+
+    def beat(self) -> None:
         try:
-            ledger.heartbeat(identity())
-            if not is_announced:
-                registry.index_swap(settings).announce(shaping(settings))
-                is_announced = True
+            self._ledger.heartbeat(identity())
+            if not self._is_announced:
+                self._swap.announce(shaping(settings))
+                self._is_announced = True
         except Unavailable as exc:
             log.warning("heartbeat_failed", worker=identity(), reason=str(exc))
-        _is_ending.wait(settings.heartbeat_s)
-    with suppress(Unavailable):  # others wait until its last report has expired
-        ledger.retire(identity())
+
+    def run(self) -> None:
+        while not _is_ending.wait(settings.heartbeat_s):
+            self.beat()
+        with suppress(Unavailable):  # others wait until its last report has expired
+            self._ledger.retire(identity())
 
 
 @worker_process_init.connect
@@ -99,5 +114,6 @@ def _confine(**_: object) -> None:
 @worker_shutdown.connect
 def _close(**_: object) -> None:
     _is_ending.set()
-    _heart.join(RETIRE_S)
+    if _heart is not None:
+        _heart.join(RETIRE_S)
     close_services()
