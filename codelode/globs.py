@@ -92,6 +92,7 @@ def is_inside(chunk: Chunk, filters: Filters) -> bool:
         and _is_among(chunk.category, filters.categories)
         and _is_among(chunk.block_type, filters.block_types)
         and _any_matches(filters.paths, matches_path, chunk.path)
+        and _any_matches(filters.within, matches_path, chunk.path)
         and _any_matches(filters.symbols, matches_a_name, "\n".join(names))
         and not is_excluded(chunk, filters)
     )

@@ -467,6 +467,7 @@ class Filters:
     not_repositories: tuple[RepositoryName, ...] = ()
     not_languages: tuple[str, ...] = ()
     not_paths: tuple[str, ...] = ()  # globs, as in `paths`
+    within: tuple[str, ...] = ()  # globs besides `paths`: a path matches one of each
 
 
 @dataclass(frozen=True, slots=True)

@@ -765,6 +765,20 @@ async def test_an_exclusion_narrows_the_other_filters(index):
     assert await index.paths(paths=("src/a.py",), not_paths=("src/*",)) == []
 
 
+async def test_a_path_matches_a_glob_of_each_of_both_lists(index):
+    index.store.replace(placed(*map(chunk, ("src/a.py", "src/b.go", "lib/a.py", "lib/b.go"))))
+
+    assert await index.paths(within=("src/**", "docs/**")) == ["src/a.py", "src/b.go"]
+    assert await index.paths(paths=("**/*.py",), within=("src/**", "docs/**")) == ["src/a.py"]
+    assert await index.paths(paths=("src/*",), within=("**/a.*", "**/b.*")) == [
+        "src/a.py",
+        "src/b.go",
+    ]
+    assert await index.paths(paths=("src/**",), within=("lib/**",)) == []
+    assert await index.paths(within=("**/?.py",), not_paths=("lib/**",)) == ["src/a.py"]
+    assert await index.paths(within=("",)) == []
+
+
 async def test_exclusions_are_applied_before_ranking(index):
     crowd = [chunk(f"tests/{number}.py", "shared shared") for number in range(150)]
     index.store.replace(placed(*crowd, chunk("src/a.py")))

@@ -211,6 +211,7 @@ async def test_filters_of_files_and_visibility_apply(index):
     assert await index.paths("needle", languages=("go",)) == ["a.go"]
     assert await index.paths("needle", categories=(Category.TEST,)) == ["tests/test_a.py"]
     assert await index.paths("needle", not_paths=("tests/**",)) == ["src/a.py", "a.go"]
+    assert await index.paths("needle", within=("**/*a.*",), paths=("src/**",)) == ["src/a.py"]
     assert await index.paths("needle", repositories=(LIB,)) == ["a.go"]
     assert await index.paths("needle", kinds=(Kind.CLASS,), paths=("src/**",)) == ["src/a.py"]
     assert await index.paths("needle", visible=Visibility.of({LIB})) == ["a.go"]

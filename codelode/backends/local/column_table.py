@@ -110,8 +110,8 @@ class ColumnTable:
 
     def _meeting(self, filters: Filters) -> Mask:
         mask = self.in_clauses(filters) & self._matching("refs", (filters.ref,))
-        if filters.paths:
-            mask &= self._matching("paths", filters.paths)
+        for wanted in filter(None, (filters.paths, filters.within)):
+            mask &= self._matching("paths", wanted)
         if filters.symbols:
             mask &= self._matching("names", filters.symbols)
         if filters.block_types:

@@ -40,12 +40,13 @@ _AMBIGUOUS = re.compile(r"[\s\\␠]")
 @lru_cache(maxsize=16)  # most searches use one of a few filters; some have thousands of globs
 def condition(filters: Filters) -> FilterReturn | None:
     """Return a condition that every chunk inside the filters meets; None: no chunk can match."""
-    if not (_can_match(filters.paths) and _can_match(filters.symbols)):
+    if not all(map(_can_match, (filters.paths, filters.within, filters.symbols))):
         return None
     conditions = [
         equals("refs", filters.ref),
         *(one_of(name, values) for name, values in _fields(filters).items() if values),
         _any_of([_path(glob) for glob in filters.paths if glob]),
+        _any_of([_path(glob) for glob in filters.within if glob]),
         _any_of([_symbol(glob) for glob in filters.symbols if glob]),
         *(_none_of(name, values) for name, values in _excluded(filters).items() if values),
     ]
@@ -103,7 +104,8 @@ def equals(name: str, value: str) -> FilterReturn:
 
 def has_globs(filters: Filters) -> bool:
     """Return whether a chunk that meets the condition may be outside of the filters."""
-    return bool(filters.paths or filters.symbols) or not all(map(_is_exact, filters.not_paths))
+    is_globbed = bool(filters.paths or filters.within or filters.symbols)
+    return is_globbed or not all(map(_is_exact, filters.not_paths))
 
 
 def glob_matcher(filters: Filters) -> Callable[[Chunk], bool]:
@@ -120,14 +122,14 @@ def glob_matcher(filters: Filters) -> Callable[[Chunk], bool]:
 
 def path_matcher(filters: Filters) -> Callable[[str], bool]:
     """Return a test whether a path matches the globs of paths."""
-    paths = [globs.matches_path(text(glob)) for glob in filters.paths]
-    excluded = [globs.matches_path(text(glob)) for glob in filters.not_paths]
+    wanted = [_any_matcher(some) for some in (filters.paths, filters.within) if some]
+    excluded = _any_matcher(filters.not_paths)
+    return lambda path: all(match(path) for match in wanted) and not excluded(path)
 
-    def matches(path: str) -> bool:
-        is_inside = not paths or any(match(path) for match in paths)
-        return is_inside and not any(match(path) for match in excluded)
 
-    return matches
+def _any_matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
+    tests = [globs.matches_path(text(glob)) for glob in patterns]
+    return lambda path: any(match(path) for match in tests)
 
 
 def _fields(filters: Filters) -> dict[str, tuple[str, ...]]:
