@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -10,6 +11,9 @@ import structlog
 
 from codelode import declarations
 from codelode.errors import InvalidSettings
+
+#: Interval at which a gateway looks for changes when nobody calls it, seconds.
+FOLLOW_INTERVAL_S = 1.0
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -51,6 +55,17 @@ class FollowedFile(Generic[T]):
         with self._lock:
             self._follow()
             return self._problem
+
+    def problems(self) -> tuple[str, ...]:
+        """Return why the file cannot be used now, for admins; nothing if it can. Blocks."""
+        problem = self.problem()
+        return (f"{problem}; its last good version stays in force",) if problem else ()
+
+    async def follow(self) -> None:
+        """Read the file at intervals, so that the log soon says what is wrong with it."""
+        while self.path:
+            await asyncio.sleep(FOLLOW_INTERVAL_S)
+            await asyncio.to_thread(self.current)
 
     def require(self) -> None:
         """Raise InvalidSettings if the file cannot be used now."""

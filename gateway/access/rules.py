@@ -15,7 +15,6 @@ that the host has given to it, which it never gives to another account.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -26,9 +25,6 @@ from codelode.access import Role
 from codelode.declarations import Wrong, items, line, sequence, text
 from gateway.access.followed import FollowedFile
 from gateway.access.identity import Identity
-
-#: Interval at which a gateway looks for changes when nobody calls it, seconds.
-FOLLOW_INTERVAL_S = 1.0
 
 #: Prefix of the identities of API keys, which carry their rights themselves.
 _KEY_IDENTITY = "key:"
@@ -65,30 +61,15 @@ class Rules:
 NO_RULES = Rules()
 
 
-class AccessFile:
+class AccessFile(FollowedFile[Rules]):
     """The rules in a file, as they are now; an empty path means that there are none.
 
     Raises InvalidSettings if the file cannot be used when the gateway starts.
     """
 
     def __init__(self, path: str) -> None:
-        self._file = FollowedFile(path, what="access file", parse=parse, empty=NO_RULES)
-        self._file.require()
-
-    def current(self) -> Rules:
-        """Return the rules of the file, or while it cannot be used, those of its last version."""
-        return self._file.current()
-
-    async def follow(self) -> None:
-        """Read the file at intervals, so that the log soon says what is wrong with it."""
-        while self._file.path:
-            await asyncio.sleep(FOLLOW_INTERVAL_S)
-            await asyncio.to_thread(self.current)
-
-    def problems(self) -> tuple[str, ...]:
-        """Return why the file cannot be used now, for admins; nothing if it can."""
-        problem = self._file.problem()
-        return (f"{problem}; its last good version stays in force",) if problem else ()
+        super().__init__(path, what="access file", parse=parse, empty=NO_RULES)
+        self.require()
 
 
 def parse(text: str, *, file: str) -> Rules:

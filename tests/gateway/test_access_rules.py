@@ -20,7 +20,7 @@ from codelode.model import Repository, RunKind, RunState
 from codelode.repository_globs import Within, problem
 from codelode.settings import Settings
 from gateway import service
-from gateway.access import Access, rules
+from gateway.access import Access, followed
 from gateway.access.api_keys import KeyAuthenticator
 from gateway.access.identity import Credentials, Identity
 from gateway.access.rules import AccessFile, Grant, Rules, parse
@@ -170,7 +170,7 @@ async def test_disk_use_is_for_admins_who_see_everything_alone(dependencies):
 async def test_a_gateway_reports_a_broken_file_without_being_asked(
     dependencies, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(rules, "FOLLOW_INTERVAL_S", 0.01)
+    monkeypatch.setattr(followed, "FOLLOW_INTERVAL_S", 0.01)
     path = tmp_path / "access.yaml"
     path.write_text(GOOD)
     configured = Settings(listen="127.0.0.1:0", data=tmp_path, access_file=str(path))
