@@ -12,7 +12,7 @@ part of a name (`x**/y` also matches `xy`), whose two readings become alternativ
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from codelode.errors import InvalidQuery
 from codelode.model import Chunk, Filters
@@ -25,11 +25,43 @@ _PART = re.compile(r"\*\*/|\*\*|\*|[^*]+")
 _LITERALS = re.compile(r"\*\*/|[*?]")
 _DEEP = {"**": ".*?", "**/": "(?:.*?/)??"}
 _IN_PATH, _IN_NAME = "[^/]", "[^\\n]"
+#: A bracket that is neither closed nor followed by a wildcard that could close it.
+_UNCLOSED = re.compile(r"\[[^\]*?]*\Z")
 
 
 def is_literal(glob: str) -> bool:
     """Return whether the glob matches exactly one text."""
     return "*" not in glob and "?" not in glob
+
+
+def signed(values: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the values without a leading `!`, and the others, which exclude, without their `!`."""
+    split: tuple[list[str], list[str]] = ([], [])
+    for value in values:
+        split[value.startswith("!")].append(value.removeprefix("!"))
+    return split
+
+
+def path_problem(glob: str) -> str:
+    """Return why no path can match the glob, with the remedy; empty: one can.
+
+    `[` is an ordinary character: `pages/[id].tsx` matches the file of that name.
+    """
+    shown, parts = repr(glob[:100]), glob.split("/")
+    if not parts[0]:
+        return f"{shown} starts with '/'; paths are relative to the repository's root"
+    if not parts[-1]:
+        return f"{shown} ends with '/'; write '{glob[:100]}**' for everything inside"
+    if not {"", ".", ".."}.isdisjoint(parts):
+        return (
+            f"{shown} can match no path; write it relative to the repository's root: 'src/**/*.py'"
+        )
+    if _UNCLOSED.search(glob):
+        return (
+            f"{shown} has a '[' that nothing closes; brackets match themselves, as in "
+            "'pages/[id].tsx', and '?' matches any one character"
+        )
+    return ""
 
 
 def literal_prefix(glob: str) -> str:

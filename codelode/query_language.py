@@ -30,6 +30,7 @@ PREFIXES = {
     **dict.fromkeys(("ref", "branch"), "ref"),
     **dict.fromkeys(("sym", "symbol"), "symbols"),
     "kind": "kinds",
+    "scope": "scope",
 }
 _NAMES = "|".join(PREFIXES)
 #: A filter in a group, and filters with `or` between them.

@@ -124,6 +124,12 @@ class Settings(BaseSettings):
         "and by the gateway, which follow its changes; empty: none. docs/operations.md has the "
         "format.",
     )
+    scopes: str = Field(
+        default="",
+        description="YAML file with the scopes, named sets of repositories, refs, and paths, which "
+        "searches take as a filter; the gateway follows its changes; empty: none. "
+        "docs/operations.md has the format.",
+    )
     tls_certificate: str = Field(
         default="",
         description="PEM file with the certificate of the gateway, followed by those of the "

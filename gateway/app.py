@@ -20,10 +20,11 @@ from grpc import aio
 from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from codelode import garbage, logs
+from codelode import garbage, logs, scopes
 from codelode.backends import registry
 from codelode.errors import CodelodeError, InvalidSettings, Unavailable
 from codelode.ports import Tokeniser
+from codelode.scopes import NO_SCOPES
 from codelode.settings import Settings, load, require_private
 from codelode.v1 import (
     access_pb2,
@@ -39,6 +40,7 @@ from gateway.access import Access
 from gateway.access.api_keys import KeyAuthenticator
 from gateway.access.attempts import GuardedAccess
 from gateway.access.certificates import ClientCertificates
+from gateway.access.followed import FollowedFile
 from gateway.access.hosts import HostReader
 from gateway.access.identity import Authenticator
 from gateway.access.rules import AccessFile
@@ -177,11 +179,17 @@ class Gateway:
 
     def __init__(self, dependencies: Dependencies) -> None:
         self._access_file = AccessFile(dependencies.settings.access_file)
+        self._scopes_file = FollowedFile(
+            dependencies.settings.scopes, what="scopes file", parse=scopes.parse, empty=NO_SCOPES
+        )
+        self._scopes_file.require()
         hosts = HostReader(dependencies.permissions)
         self._dependencies = replace(
             dependencies,
+            scopes=self._scopes_file.current,
             problems=lambda: (
                 *self._access_file.problems(),
+                *self._scopes_file.problems(),
                 *hosts.problems(),
                 *source_problems(dependencies.sources),
             ),
@@ -193,7 +201,7 @@ class Gateway:
             limits.limiter(self._settings, dependencies.call_limits),
             dependencies.audit_log,
         )
-        self._following: asyncio.Task[None] | None = None  # of the access file
+        self._following: list[asyncio.Task[None]] = []  # of the files of operators
         interceptor = Interceptor(self._calls, with_certificates=bool(self._settings.listen_mtls))
         # Unless ports are shared, a second server on the port must fail.
         sharing = ("grpc.so_reuseport", int(self._settings.share_ports))
@@ -215,7 +223,9 @@ class Gateway:
         if self._http is not None:
             await self._start_http(self._http, certificate)
         await self._health.start()
-        self._following = asyncio.create_task(self._access_file.follow())
+        self._following = [
+            asyncio.create_task(file.follow()) for file in (self._access_file, self._scopes_file)
+        ]
         if certificate is not None:
             self._renewal = asyncio.create_task(certificate.watch())
         log.info(
@@ -264,8 +274,8 @@ class Gateway:
 
     async def stop(self, *, grace_s: float = GRACE_S) -> None:
         """Shut down: report unhealthy, let load balancers react, end streams, finish calls."""
-        if self._following is not None:
-            self._following.cancel()
+        for following in self._following:
+            following.cancel()
         if self._renewal is not None:
             self._renewal.cancel()
         await self._health.drain()

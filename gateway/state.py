@@ -36,6 +36,7 @@ from codelode.ports import (
     SymbolTable,
     Tokeniser,
 )
+from codelode.scopes import Scope
 from gateway.options import Options
 
 #: Matches each part of a name that is joined from several: `absl::StrCat`, `$this->run`.
@@ -124,11 +125,15 @@ class TextTest(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """The visibility that globs over names of repositories in a query narrow, and the globs."""
+    """The visibility that globs over names of repositories narrow, and the globs.
+
+    They are those in a query and those of a scope.
+    """
 
     of: Visibility
     globs: tuple[str, ...]  # names included; empty: all
     excluded: tuple[str, ...]
+    scope: Scope | None = None
 
     @property
     def named(self) -> tuple[RepositoryName, ...]:
@@ -154,7 +159,9 @@ class SearchQuery:
         """Return what stands for `visible` in keys: globs instead of the names that match now."""
         if self.narrowing is None:
             return self.visible.digest
-        return f"{self.narrowing.of.digest} {self.narrowing.globs} -{self.narrowing.excluded}"
+        scope = self.narrowing.scope.repositories if self.narrowing.scope else ()
+        of, globs = self.narrowing.of.digest, self.narrowing.globs
+        return f"{of} {globs} -{self.narrowing.excluded} {scope}"
 
     @property
     def named(self) -> tuple[RepositoryName, ...]:

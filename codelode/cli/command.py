@@ -131,6 +131,9 @@ SECTIONS = {
             "settings", "List every setting: its environment variable, default, range, and meaning."
         ),
         "keys": Subcommand("keys", "Create, list, and revoke the API keys of a gateway."),
+        "scopes": Subcommand(
+            "scopes", "List the scopes, named sets of repositories, refs, and paths."
+        ),
         "sources": Subcommand("sources", "Follow the repositories of code hosts."),
         "permissions": Subcommand(
             "permissions", "Show the permissions that are read from code hosts, or read them now."

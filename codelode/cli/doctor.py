@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import click
 
-from codelode import sources
+from codelode import scopes, sources
 from codelode.backends import engine, registry
 from codelode.cli import printing
 from codelode.cli.stores import data_option, stores
@@ -35,8 +36,8 @@ def doctor(context: click.Context, *, repair: bool, as_json: bool, data: Path | 
     Run it on a machine that reaches the stores, with the settings of the workers; the cluster may
     run or not. Repositories that are being indexed are skipped. With --repair, what belongs to no
     repository is removed, and a new run indexes the files that the index has lost once workers
-    run. A sources file that cannot be used is reported too. Exit status: 0 healthy or repaired, 1
-    something was found, 2 error.
+    run. A sources file or a scopes file that cannot be used is reported too. Exit status: 0 healthy
+    or repaired, 1 something was found, 2 error.
 
     \b
     Examples:
@@ -46,22 +47,25 @@ def doctor(context: click.Context, *, repair: bool, as_json: bool, data: Path | 
     """
     with stores(data) as settings:
         report = _examined(settings, is_repairing=repair)
-    problem = sources_problem(settings)
+    problems = {
+        "sources": problem_of(settings.sources, sources.read),
+        "scopes": problem_of(settings.scopes, scopes.read),
+    }
     if as_json:
-        click.echo(printing.to_json({**_plain(report), "sources": problem}))
+        click.echo(printing.to_json({**_plain(report), **problems}))
     else:
         _show(report, is_repairing=repair)
-    if problem:
-        printing.complain(f"running workers keep the last good version that they read: {problem}")
-    context.exit(0 if report.is_healthy and not problem else FOUND)
+    found = [problem for problem in problems.values() if problem]
+    for problem in found:
+        printing.complain(f"what runs keeps the last good version that it read: {problem}")
+    context.exit(0 if report.is_healthy and not found else FOUND)
 
 
-def sources_problem(settings: Settings) -> str:
-    """Return why the sources file cannot be used; empty if it can, or if there is none."""
-    if not settings.sources:
-        return ""
+def problem_of(path: str, read: Callable[[Path], object]) -> str:
+    """Return why a file of operators cannot be used; empty if it can, or if there is none."""
     try:
-        sources.read(Path(settings.sources).expanduser())
+        if path:
+            read(Path(path).expanduser())
     except InvalidSettings as exc:
         return str(exc)
     return ""

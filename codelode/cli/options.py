@@ -158,6 +158,12 @@ _LANGUAGE = _language_option("--language", "-l")
 #: The filters of every search, besides the repositories and the ref.
 _FILTERS = (
     click.option(
+        "--scope",
+        default="",
+        metavar="NAME",
+        help="Search only what this scope has; `codelode scopes` lists them.",
+    ),
+    click.option(
         "--not-repo",
         "not_repositories",
         multiple=True,

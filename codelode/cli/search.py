@@ -113,8 +113,8 @@ def search(
 
     Values of one filter are alternatives; different filters must all match, and what a --not
     option matches is left out. Filters may also stand in QUERY: repo:, lang:, path:, file:, ref:,
-    sym:, kind:, and with - before them those that leave out. Exit status: 0 found, 1 nothing found,
-    2 error.
+    sym:, kind:, scope:, and with - before them those that leave out. Exit status: 0 found, 1
+    nothing found, 2 error.
 
     \b
     Examples:

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         Passage,
         ReferenceList,
         Related,
+        Scope,
         SearchResult,
         SymbolList,
     )
@@ -100,6 +101,7 @@ __all__ = [
     "Queue",
     "ReferenceList",
     "Related",
+    "Scope",
     "SearchResult",
     "Server",
     "Source",

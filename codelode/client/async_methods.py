@@ -46,6 +46,7 @@ class AsyncMethods(ABC):
     folder = _method(calls.folder)
     symbols = _method(calls.symbols)
     references = _method(calls.references)
+    scopes = _method(calls.scopes)
     explain = _method(calls.explain)
     graph = _method(calls.graph)
     chunk_map = _method(calls.chunk_map)

@@ -33,6 +33,7 @@ from codelode.client.results import (
     GrepSummary,
     MatchingFile,
     ReferenceList,
+    Scope,
     SearchResult,
     SymbolList,
 )
@@ -200,6 +201,16 @@ def references(
     )
     response = search_pb2.ListReferencesResponse
     return _call("SearchService/ListReferences", request, response, results.reference_list)
+
+
+def scopes() -> Call[tuple[Scope, ...]]:
+    """Return the scopes that have a repository which the caller sees, by name."""
+    return _call(
+        "SearchService/ListScopes",
+        search_pb2.ListScopesRequest(),
+        search_pb2.ListScopesResponse,
+        results.scopes,
+    )
 
 
 @encodable

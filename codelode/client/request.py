@@ -55,7 +55,7 @@ _KINDS = {
 
 
 class Values(TypedDict, total=False):
-    """The filters of a search that take several values; every key may be left out."""
+    """The filters of a search besides its ref; every key may be left out."""
 
     repositories: Iterable[str]
     languages: Iterable[str]
@@ -67,6 +67,7 @@ class Values(TypedDict, total=False):
     not_repositories: Iterable[str]
     not_languages: Iterable[str]
     not_paths: Iterable[str]
+    scope: str
 
 
 class Filters(Values, total=False):
@@ -151,9 +152,10 @@ def grep_request(
 
 def filters(ref: str, **values: Unpack[Values]) -> search_pb2.Filters:
     """Build the filters. Raises InvalidQuery for one text instead of several."""
+    scope = values.pop("scope", "")
     given = cast(Mapping[str, Iterable[str]], values)
     lists = {name: texts(f"filters.{name}", some) for name, some in given.items()}
-    return search_pb2.Filters(ref=ref, **lists)
+    return search_pb2.Filters(ref=ref, scope=scope, **lists)
 
 
 def search_options(preset: str, options: Options) -> search_pb2.SearchOptions:

@@ -230,6 +230,18 @@ class ReferenceList:
 
 
 @dataclass(frozen=True, slots=True)
+class Scope:
+    """A named set of repositories, refs, and paths, as far as the caller sees it."""
+
+    name: str
+    description: str
+    repositories: tuple[str, ...]  # the first 100
+    repository_count: int
+    refs: tuple[str, ...]  # a search without a ref uses the first that is indexed; empty: any
+    paths: tuple[str, ...]  # globs, those with `!` exclude; empty: any
+
+
+@dataclass(frozen=True, slots=True)
 class FileLines:
     """Lines of a file at the indexed commit."""
 
@@ -513,6 +525,21 @@ def reference_list(message: search_pb2.ListReferencesResponse) -> ReferenceList:
         notices=tuple(message.notices),
         took_ms=message.took_ms,
         coverage=coverage(message.coverage),
+    )
+
+
+def scopes(message: search_pb2.ListScopesResponse) -> tuple[Scope, ...]:
+    return tuple(map(_scope, message.scopes))
+
+
+def _scope(message: search_pb2.Scope) -> Scope:
+    return Scope(
+        name=message.name,
+        description=message.description,
+        repositories=tuple(message.repositories),
+        repository_count=message.repository_count,
+        refs=tuple(message.refs),
+        paths=tuple(message.paths),
     )
 
 

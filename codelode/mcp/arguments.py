@@ -30,7 +30,7 @@ class Arguments(BaseModel):
 class Narrowing(Arguments):
     """The filters of a search, with the meaning that they have on the command line."""
 
-    repositories: Texts = Field(description="Only these repositories; all without it.")
+    repositories: Texts = Field(description="Only these; else all.")
     not_repositories: Texts
     languages: Texts = Field(description="Such as go, python.")
     not_languages: Texts
@@ -42,8 +42,9 @@ class Narrowing(Arguments):
     )
     symbols: Texts = Field(description="Globs of symbol names.")
     categories: Texts = Field(description="source, test, docs, configuration, generated, vendored.")
-    block_types: Texts = Field(description="Of infrastructure, such as resource, job.")
+    block_types: Texts = Field(description="Infrastructure: resource, job.")
     ref: Text = Field(description="Branch, tag, or commit; else each default ref.")
+    scope: Text
 
     def filters(self) -> Filters:
         """Return the filters that are given, as the client takes them."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Matches,
         NameUse,
         ReferenceList,
+        Scope,
         SearchResult,
         Status,
         SymbolList,
@@ -35,10 +36,11 @@ if TYPE_CHECKING:
 
 #: Paths of one relation that `explain` lists; `graph` has the others.
 MAX_PATHS = 20
-#: Repositories, and files that are not indexed, that `status` lists.
+#: Repositories, files that are not indexed, runs, and scopes that `status` lists.
 MAX_REPOSITORIES = 100
 MAX_FAILURES = 50
 MAX_RUNS = 5
+MAX_SCOPES = 50
 
 #: Characters that are shown of a line which is longer than an answer; each may be escaped.
 MAX_LINE_CHARS = MAX_BYTES // 10
@@ -198,14 +200,19 @@ def _link(link: GraphLink, home: str) -> str:
     return f"{'  ' * link.depth}{link_ends(link, home)}{sure}"
 
 
-def status_lines(status: Status, failures: tuple[FileFailure, ...]) -> list[str]:
-    """Return the repositories with their refs, the latest runs, and what is wrong."""
+def status_lines(
+    status: Status, failures: tuple[FileFailure, ...], scopes: tuple[Scope, ...]
+) -> list[str]:
+    """Return the repositories with their refs, the scopes, the latest runs, and what is wrong."""
     repositories, runs = status.repositories, status.runs
     lines = [line for each in repositories[:MAX_REPOSITORIES] for line in _refs(each)]
     if (more := len(repositories) - MAX_REPOSITORIES) > 0:
         lines.append(f"… {counted(more, 'more repository')}; name one in `repository`")
     if not repositories:
         lines.append("no repositories yet; add one with index")
+    lines += [f"scope: {_scope(one)}" for one in scopes[:MAX_SCOPES]]
+    if len(scopes) > MAX_SCOPES:
+        lines.append(f"… {counted(len(scopes) - MAX_SCOPES, 'more scope')}")
     lines += [f"run: {_run(run_line(run), run.waits_for)}" for run in runs[:MAX_RUNS]]
     lines += [f"{one.state}: {_failure(one)}" for one in failures[:MAX_FAILURES]]
     if len(failures) > MAX_FAILURES:
@@ -222,6 +229,11 @@ def _refs(each: IndexedRepository) -> Iterator[str]:
         failed = f", {ref.failed:,} failed" if ref.failed else ""
         commit = (ref.indexed or "nothing yet")[:12]
         yield f"{name} {quoted(ref.ref)} at {commit}: {counted(ref.files, 'file')}{failed}"
+
+
+def _scope(one: Scope) -> str:
+    about = f": {quoted(one.description)}" if one.description else ""
+    return f"{one.name}, {counted(one.repository_count, 'repository')}{about}"
 
 
 def _run(line: str, waits_for: str) -> str:

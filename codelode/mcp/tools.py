@@ -172,6 +172,7 @@ async def status(client: AsyncMethods, given: arguments.Status, _: Report) -> An
     # Also the check of the name: the gateway answers an unknown one with the nearest names.
     failures = await _failures(client, given) if name or given.failures else ()
     state = await client.status()
+    scopes = () if name else await client.scopes()
     if name:
         repositories = tuple(one for one in state.repositories if one.repository.name == name)
         runs = tuple(run for run in state.runs if run.repository == name)
@@ -179,9 +180,13 @@ async def status(client: AsyncMethods, given: arguments.Status, _: Report) -> An
     shown = failures if given.failures else ()
     narrow = "name one `repository`"
     if given.structured:
-        fields = {**asdict(state), "failures": [asdict(one) for one in shown]}
+        fields = {
+            **asdict(state),
+            "failures": [asdict(one) for one in shown],
+            "scopes": [asdict(one) for one in scopes],
+        }
         return structured_answer(fields, narrow=narrow)
-    return text_answer(text.status_lines(state, shown), narrow=narrow)
+    return text_answer(text.status_lines(state, shown, scopes), narrow=narrow)
 
 
 async def _failures(client: AsyncMethods, given: arguments.Status) -> tuple[FileFailure, ...]:
@@ -282,8 +287,8 @@ TOOLS = {
         ),
         Tool(
             "status",
-            "List the repositories with their indexed commits, the latest runs, and on request "
-            "the files that are not indexed and why.",
+            "List the repositories with their indexed commits, the scopes, the latest runs, and on "
+            "request the files that are not indexed and why.",
             arguments.Status,
             status,
         ),

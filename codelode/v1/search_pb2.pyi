@@ -458,8 +458,11 @@ class Filters(_message.Message):
     NOT_REPOSITORIES_FIELD_NUMBER: _builtins.int
     NOT_LANGUAGES_FIELD_NUMBER: _builtins.int
     NOT_PATHS_FIELD_NUMBER: _builtins.int
+    SCOPE_FIELD_NUMBER: _builtins.int
     ref: _builtins.str
     """Branch or tag; empty means the default ref of each repository."""
+    scope: _builtins.str
+    """Name of a scope, as in ListScopes: a search has what the scope and the other fields both admit."""
     @_builtins.property
     def repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names as in ListRepositories."""
@@ -510,10 +513,11 @@ class Filters(_message.Message):
         not_repositories: _abc.Iterable[_builtins.str] | None = ...,
         not_languages: _abc.Iterable[_builtins.str] | None = ...,
         not_paths: _abc.Iterable[_builtins.str] | None = ...,
+        scope: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_types", b"block_types", "categories", b"categories", "kinds", b"kinds", "languages", b"languages", "not_languages", b"not_languages", "not_paths", b"not_paths", "not_repositories", b"not_repositories", "paths", b"paths", "ref", b"ref", "repositories", b"repositories", "symbols", b"symbols"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_types", b"block_types", "categories", b"categories", "kinds", b"kinds", "languages", b"languages", "not_languages", b"not_languages", "not_paths", b"not_paths", "not_repositories", b"not_repositories", "paths", b"paths", "ref", b"ref", "repositories", b"repositories", "scope", b"scope", "symbols", b"symbols"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1174,6 +1178,90 @@ class GrepSummary(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GrepSummary: _TypeAlias = GrepSummary  # noqa: Y015
+
+@_typing.final
+class ListScopesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListScopesRequest: _TypeAlias = ListScopesRequest  # noqa: Y015
+
+@_typing.final
+class ListScopesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def scopes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Scope]:
+        """By name."""
+
+    def __init__(
+        self,
+        *,
+        scopes: _abc.Iterable[Global___Scope] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["scopes", b"scopes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListScopesResponse: _TypeAlias = ListScopesResponse  # noqa: Y015
+
+@_typing.final
+class Scope(_message.Message):
+    """A named set of repositories, refs, and paths that the operators declare."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    REPOSITORIES_FIELD_NUMBER: _builtins.int
+    REPOSITORY_COUNT_FIELD_NUMBER: _builtins.int
+    REFS_FIELD_NUMBER: _builtins.int
+    PATHS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    description: _builtins.str
+    repository_count: _builtins.int
+    @_builtins.property
+    def repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Those that the caller sees, in order; the first 100."""
+
+    @_builtins.property
+    def refs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """A search without a ref uses the first one that is indexed; "HEAD": the default ref of each
+        repository. Empty: any ref.
+        """
+
+    @_builtins.property
+    def paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Globs over whole paths; those with a leading "!" exclude. Empty: any path."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        description: _builtins.str = ...,
+        repositories: _abc.Iterable[_builtins.str] | None = ...,
+        repository_count: _builtins.int = ...,
+        refs: _abc.Iterable[_builtins.str] | None = ...,
+        paths: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "name", b"name", "paths", b"paths", "refs", b"refs", "repositories", b"repositories", "repository_count", b"repository_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Scope: _TypeAlias = Scope  # noqa: Y015
 
 @_typing.final
 class ReadFileRequest(_message.Message):

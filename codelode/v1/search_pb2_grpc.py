@@ -65,6 +65,11 @@ class SearchServiceStub(object):
                 request_serializer=codelode_dot_v1_dot_search__pb2.ListReferencesRequest.SerializeToString,
                 response_deserializer=codelode_dot_v1_dot_search__pb2.ListReferencesResponse.FromString,
                 _registered_method=True)
+        self.ListScopes = channel.unary_unary(
+                '/codelode.v1.SearchService/ListScopes',
+                request_serializer=codelode_dot_v1_dot_search__pb2.ListScopesRequest.SerializeToString,
+                response_deserializer=codelode_dot_v1_dot_search__pb2.ListScopesResponse.FromString,
+                _registered_method=True)
         self.ReadFile = channel.unary_unary(
                 '/codelode.v1.SearchService/ReadFile',
                 request_serializer=codelode_dot_v1_dot_search__pb2.ReadFileRequest.SerializeToString,
@@ -144,6 +149,13 @@ class SearchServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListScopes(self, request, context):
+        """Lists the scopes that Filters.scope may name: those with a repository that the caller sees.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReadFile(self, request, context):
         """Returns lines of an indexed file.
         """
@@ -218,6 +230,11 @@ def add_SearchServiceServicer_to_server(servicer, server):
                     servicer.ListReferences,
                     request_deserializer=codelode_dot_v1_dot_search__pb2.ListReferencesRequest.FromString,
                     response_serializer=codelode_dot_v1_dot_search__pb2.ListReferencesResponse.SerializeToString,
+            ),
+            'ListScopes': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListScopes,
+                    request_deserializer=codelode_dot_v1_dot_search__pb2.ListScopesRequest.FromString,
+                    response_serializer=codelode_dot_v1_dot_search__pb2.ListScopesResponse.SerializeToString,
             ),
             'ReadFile': grpc.unary_unary_rpc_method_handler(
                     servicer.ReadFile,
@@ -413,6 +430,33 @@ class SearchService(object):
             '/codelode.v1.SearchService/ListReferences',
             codelode_dot_v1_dot_search__pb2.ListReferencesRequest.SerializeToString,
             codelode_dot_v1_dot_search__pb2.ListReferencesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListScopes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/codelode.v1.SearchService/ListScopes',
+            codelode_dot_v1_dot_search__pb2.ListScopesRequest.SerializeToString,
+            codelode_dot_v1_dot_search__pb2.ListScopesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -47,6 +47,8 @@ class SearchServiceStub:
     """Lists the definitions whose names match a glob."""
     ListReferences: _grpc.UnaryUnaryMultiCallable[_search_pb2.ListReferencesRequest, _search_pb2.ListReferencesResponse]
     """Lists the uses of a name, the most certain ones first."""
+    ListScopes: _grpc.UnaryUnaryMultiCallable[_search_pb2.ListScopesRequest, _search_pb2.ListScopesResponse]
+    """Lists the scopes that Filters.scope may name: those with a repository that the caller sees."""
     ReadFile: _grpc.UnaryUnaryMultiCallable[_search_pb2.ReadFileRequest, _search_pb2.ReadFileResponse]
     """Returns lines of an indexed file."""
     ListFiles: _grpc.UnaryUnaryMultiCallable[_search_pb2.ListFilesRequest, _search_pb2.ListFilesResponse]
@@ -79,6 +81,8 @@ class SearchServiceAsyncStub(SearchServiceStub):
     """Lists the definitions whose names match a glob."""
     ListReferences: _aio.UnaryUnaryMultiCallable[_search_pb2.ListReferencesRequest, _search_pb2.ListReferencesResponse]  # type: ignore[assignment]
     """Lists the uses of a name, the most certain ones first."""
+    ListScopes: _aio.UnaryUnaryMultiCallable[_search_pb2.ListScopesRequest, _search_pb2.ListScopesResponse]  # type: ignore[assignment]
+    """Lists the scopes that Filters.scope may name: those with a repository that the caller sees."""
     ReadFile: _aio.UnaryUnaryMultiCallable[_search_pb2.ReadFileRequest, _search_pb2.ReadFileResponse]  # type: ignore[assignment]
     """Returns lines of an indexed file."""
     ListFiles: _aio.UnaryUnaryMultiCallable[_search_pb2.ListFilesRequest, _search_pb2.ListFilesResponse]  # type: ignore[assignment]
@@ -144,6 +148,14 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_search_pb2.ListReferencesResponse, _abc.Awaitable[_search_pb2.ListReferencesResponse]]:
         """Lists the uses of a name, the most certain ones first."""
+
+    @_abc_1.abstractmethod
+    def ListScopes(
+        self,
+        request: _search_pb2.ListScopesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_search_pb2.ListScopesResponse, _abc.Awaitable[_search_pb2.ListScopesResponse]]:
+        """Lists the scopes that Filters.scope may name: those with a repository that the caller sees."""
 
     @_abc_1.abstractmethod
     def ReadFile(

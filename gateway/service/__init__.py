@@ -15,6 +15,7 @@ from gateway.service.names import references, symbols
 from gateway.service.permissions import permissions, sync_permissions
 from gateway.service.repositories import label, register, remove, repositories
 from gateway.service.runs import cancel, enrich, retry_failures, set_default, start, watch
+from gateway.service.scopes import scopes
 from gateway.service.search import context, search, similar
 from gateway.service.sign_in import sign_in, sign_in_link
 from gateway.service.sources import sources, sync_sources
@@ -47,6 +48,7 @@ __all__ = [
     "repositories",
     "retry_failures",
     "revoke_key",
+    "scopes",
     "search",
     "set_default",
     "sign_in",

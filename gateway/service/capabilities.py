@@ -94,6 +94,7 @@ CAPABILITIES: Mapping[str, Capability] = {
     "map_places": Capability("ListMapPlaces", Role.READER, Kind.SEARCH, _several),
     "make_map": Capability("MakeMap", Role.INDEXER, Kind.WRITE, _several),
     "repositories": Capability("ListRepositories", Role.READER, Kind.SEARCH),
+    "scopes": Capability("ListScopes", Role.READER, Kind.SEARCH),
     "status": Capability("GetStatus", Role.READER, Kind.SEARCH),
     "failures": Capability("ListFailures", Role.READER, Kind.SEARCH, _own),
     "watch": Capability("WatchRun", Role.READER, Kind.STREAM),

@@ -39,8 +39,12 @@ _AT_ONCE = 100
 #: A ref that is a commit, and the fewest characters of its beginning that stand for it, as in git.
 COMMIT = re.compile(r"[0-9a-f]{40}")
 MIN_ABBREVIATION = 4
-#: Kinds of names that `codelode status` lists.
-_IN_STATUS = ("repository", "ref")
+#: Commands that list all names of a kind.
+_LISTED_BY = {
+    "repository": "codelode status",
+    "ref": "codelode status",
+    "scope": "codelode scopes",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +147,7 @@ class VisibleCatalog:
         """
         if name in ("", DEFAULT_REF):
             return DEFAULT_REF
-        known = self._ref_names(repositories)
+        known = self.ref_names(repositories)
         if name in known:
             return RefName(name)
         commits = _commits(known, name)
@@ -156,7 +160,7 @@ class VisibleCatalog:
 
         Repositories that are not visible have none.
         """
-        known = sorted({*self._ref_names(repositories), DEFAULT_REF})
+        known = sorted({*self.ref_names(repositories), DEFAULT_REF})
         return name not in known and not _commits(known, name) and not nearest(name, known)
 
     def ref_to_read(self, name: str, repositories: Sequence[RepositoryName]) -> RefName:
@@ -170,8 +174,8 @@ class VisibleCatalog:
                 return at
         return self.ref(name, repositories)
 
-    def _ref_names(self, repositories: Sequence[RepositoryName]) -> list[RefName]:
-        """Return the refs of those of the repositories that are visible, or of all, sorted."""
+    def ref_names(self, repositories: Sequence[RepositoryName]) -> list[RefName]:
+        """Return the refs of those of the repositories that are visible, or of all, in order."""
         seen = [one for one in repositories or self.ledger.names() if one in self.visible]
         return sorted(self.ledger.ref_names(seen))
 
@@ -194,7 +198,7 @@ def unknown(what: str, name: str, known: Sequence[str]) -> str:
         return f"{text}; none is indexed yet: run `codelode index URL_OR_PATH`"
     if not close and len(known) <= MAX_LISTED:
         return f"{text}; there are: {', '.join(known)}"
-    where = " (`codelode status` lists all)" if what in _IN_STATUS else ""
+    where = f" (`{_LISTED_BY[what]}` lists all)" if what in _LISTED_BY else ""
     if close:
         return f"{text}; did you mean {' or '.join(map(repr, close))}?{where}"
     return f"{text}; there are: {', '.join(known[:MAX_LISTED])}, …{where}"

@@ -21,6 +21,7 @@ from codelode.ports import (
     SemanticQueryCache,
     SourceStates,
 )
+from codelode.scopes import NO_SCOPES, Scopes
 from codelode.settings import Settings
 from gateway.service.audit_log import AuditLog
 from gateway.service.coverage import CoverageReader
@@ -104,6 +105,7 @@ class Dependencies:
     call_limits: CallLimits | None = None  # counts calls; None: nothing is limited
     audit_log: AuditLog | None = None  # None: calls are not recorded
     problems: Callable[[], tuple[str, ...]] = lambda: ()  # of the configuration, for admins; blocks
+    scopes: Callable[[], Scopes] = lambda: NO_SCOPES  # those in force; blocks
     known_files: KnownFiles = field(default_factory=KnownFiles)
     known_maps: KnownMaps = field(default_factory=KnownMaps)
     known_servers: KnownServers = field(default_factory=KnownServers)

@@ -35,6 +35,7 @@ from gateway.service.dependencies import Dependencies
 from gateway.service.query_filters import FilterReader, shown_filters
 from gateway.service.requests import GrepRequest
 from gateway.service.results import GrepPart, GrepSummary, MatchingFile
+from gateway.service.scopes import VisibleScopes
 
 #: Matching lines of an answer.
 DEFAULT_LIMIT = 1_000
@@ -85,7 +86,8 @@ async def grep(
     started = time.perf_counter()
     involve(query=request.pattern)
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
-    search = await asyncio.to_thread(_checked, request, catalog)
+    reader = FilterReader(VisibleScopes(dependencies.scopes, catalog), "pattern")
+    search = await asyncio.to_thread(_checked, request, reader)
     places = await _places(dependencies, search)
     done = _Progress()
     for batch in _batches(places):
@@ -99,7 +101,7 @@ async def grep(
     yield GrepPart(summary=_summary(search, done, len(places), took_ms, covered))
 
 
-def _checked(request: GrepRequest, catalog: VisibleCatalog) -> _Search:
+def _checked(request: GrepRequest, reader: FilterReader) -> _Search:
     """Return the request with its pattern compiled. Raises InvalidQuery."""
     check_length(request.pattern)
     written, text = ((), request.pattern) if request.literal else leading_filters(request.pattern)
@@ -117,13 +119,8 @@ def _checked(request: GrepRequest, catalog: VisibleCatalog) -> _Search:
         _in_bounds(name, getattr(request, name), MAX_AROUND)
     _in_bounds("limit_per_file", request.limit_per_file, MAX_LIMIT)
     limit = queries.bounded("limit", request.limit, default=DEFAULT_LIMIT, most=MAX_LIMIT)
-    filters, visible = queries.filters(request.filters, catalog), catalog.visible
-    named: tuple[RepositoryName, ...] = ()
-    if written:
-        found = FilterReader(catalog, "pattern").narrowed(filters, written)
-        filters, visible = found.filters, found.visible
-        named = found.narrowing.named if found.narrowing else ()
-    named = filters.repositories or named
+    filters, visible, narrowing = reader.narrowed(request.filters, written)
+    named = filters.repositories or (narrowing.named if narrowing else ())
     return _Search(pattern, filters, limit, request, visible, written, named)
 
 

@@ -10,7 +10,7 @@ path: one that matches no file leaves nothing out, and the hits do not show it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
@@ -42,15 +42,15 @@ class _Lookup(NamedTuple):
 async def filter_hints(state: SearchState, backends: Backends) -> tuple[str, ...]:
     """Return a notice for each filter that matches nothing; none on a later page."""
     query = state.query
-    may_be_wrong = query.filters.not_paths or not state.candidates
-    if query.offset or query.filters == Filters() or not may_be_wrong:
+    exclusions = tuple(_exclusions(query))
+    if query.offset or query.filters == Filters() or (state.candidates and not exclusions):
         return ()
     try:
         dim = await asyncio.to_thread(lambda: backends.embedder.dim)
     except Unavailable:
         return ()
     asking = _Asking(query, backends, np.ones(dim, np.float32))
-    idle = [_idle(one) for one in await asking.unmatched(_exclusions(query.filters))]
+    idle = [_idle(one) for one in await asking.unmatched(exclusions)]
     return (*idle, *([] if state.candidates else await _why_nothing(query.filters, asking)))
 
 
@@ -65,7 +65,7 @@ class _Asking(NamedTuple):
         asked = HybridQuery("", self.vector, filters, 1, visible=self.query.visible)
         return not await self.backends.chunks.hybrid(asked)
 
-    async def unmatched(self, lookups: Iterator[_Lookup]) -> list[_Lookup]:
+    async def unmatched(self, lookups: Iterable[_Lookup]) -> list[_Lookup]:
         some = list(islice(lookups, MAX_LOOKUPS))
         empty = await asyncio.gather(*(self.is_empty(one.filters) for one in some))
         return [one for one, is_empty in zip(some, empty, strict=True) if is_empty]
@@ -78,14 +78,16 @@ async def _why_nothing(filters: Filters, asking: _Asking) -> Sequence[str]:
     base = _base(filters)
     if await asking.is_empty(base):
         is_narrowed = base != Filters()
-        return ["no code is indexed in the searched repositories at this ref"] * is_narrowed
+        where = "searched scope" if filters.within else "searched repositories"
+        return [f"no code is indexed in the {where} at this ref"] * is_narrowed
     alone = [_wrong(one) for one in await asking.unmatched(_values(filters))]
     return alone or ["no indexed code matches all of these filters together"]
 
 
 def _base(filters: Filters) -> Filters:
-    """Return the filters that say where to search: repositories and ref."""
+    """Return the filters that say where to search: repositories, paths of the scope, and ref."""
     return Filters(
+        within=filters.within,
         repositories=filters.repositories,
         not_repositories=filters.not_repositories,
         ref=filters.ref,
@@ -99,9 +101,13 @@ def _values(filters: Filters) -> Iterator[_Lookup]:
             yield _Lookup(f"filters.{name}", str(value), replace(_base(filters), **only))
 
 
-def _exclusions(filters: Filters) -> Iterator[_Lookup]:
-    for glob in filters.not_paths:
-        yield _Lookup("filters.not_paths", glob, replace(_base(filters), paths=(glob,)))
+def _exclusions(query: SearchQuery) -> Iterator[_Lookup]:
+    """Yield the paths that the request excludes; its scope may exclude what a repository lacks."""
+    scope = query.narrowing.scope if query.narrowing else None
+    for glob in query.filters.not_paths:
+        if scope is None or f"!{glob}" not in scope.paths:
+            only = replace(_base(query.filters), paths=(glob,))
+            yield _Lookup("filters.not_paths", glob, only)
 
 
 def _wrong(found: _Lookup) -> str:

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codelode import globs, grams
 from codelode.access import Principal, Visibility
@@ -36,8 +36,10 @@ from gateway.service.audit import involve, note
 from gateway.service.capabilities import permitted
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.dependencies import Dependencies, reads_index
+from gateway.service.query_filters import FilterReader
 from gateway.service.requests import ReferencesRequest, SymbolsRequest
 from gateway.service.results import ReferencesAnswer, SymbolsAnswer, definition_of
+from gateway.service.scopes import VisibleScopes
 from gateway.state import Backends
 
 #: Definitions of an answer.
@@ -54,6 +56,7 @@ class _Listing:
 
     pattern: NamePattern
     filters: Filters
+    visible: Visibility
     limit: int
 
 
@@ -65,13 +68,13 @@ async def symbols(
     """List the definitions whose name matches a glob. Raises InvalidQuery."""
     started = time.perf_counter()
     involve(query=request.name)
-    catalog = VisibleCatalog(dependencies.ledger, principal.visible)
-    listing = await asyncio.to_thread(_checked, request, catalog)
+    reader = _reader(dependencies, principal)
+    listing = await asyncio.to_thread(_checked, request, reader)
     query = FileQuery(
         listing.pattern.needed,
         listing.filters,
         listing.pattern.defines,
-        visible=principal.visible,
+        visible=listing.visible,
     )
     places = await backends.chunks.holding(query)
     if listing.pattern.is_wild:
@@ -81,7 +84,7 @@ async def symbols(
     notices = [*_notices(listing, found, len(places) - read, backends)]
     if not found and (not request.literal or listing.pattern.last.isidentifier()):
         named = request.name.strip()
-        notices.append(await _undefined(named, query.filters, principal.visible, backends))
+        notices.append(await _undefined(named, query.filters, query.visible, backends))
     found = found[: listing.limit]
     holding = tuple(dict.fromkeys(at.repository for at in found))
     involve(holding)
@@ -90,7 +93,9 @@ async def symbols(
         symbols=tuple(map(definition_of, found)),
         notices=tuple(notices),
         took_ms=1000 * (time.perf_counter() - started),
-        coverage=await dependencies.coverage.searched(catalog, listing.filters, holding),
+        coverage=await dependencies.coverage.searched(
+            replace(reader.catalog, visible=query.visible), query.filters, holding
+        ),
     )
 
 
@@ -105,14 +110,14 @@ async def references(
     """List the uses of a name, the most certain ones first. Raises InvalidQuery."""
     started = time.perf_counter()
     involve(query=request.name)
-    catalog = VisibleCatalog(dependencies.ledger, principal.visible)
-    query = await asyncio.to_thread(_uses_query, request, catalog)
+    reader = _reader(dependencies, principal)
+    query = await asyncio.to_thread(_uses_query, request, reader)
     is_possible = backends.symbols is not None and backends.references is not None
     files = await _using(query, backends) if is_possible else ()
     listed = await uses(query, files, backends) if is_possible else Uses((), True, False)
     notices = [*([] if is_possible else [NO_REFERENCES]), *_about_uses(query, listed)]
     if not listed.is_defined:
-        notices.append(await _undefined(request.name, query.filters, principal.visible, backends))
+        notices.append(await _undefined(request.name, query.filters, query.visible, backends))
     holding = tuple(dict.fromkeys(one.repository for one in listed.found))
     defining = (one.definition.repository for one in listed.found if one.definition)
     involve(dict.fromkeys((*holding, *defining)))
@@ -121,7 +126,9 @@ async def references(
         references=listed.found,
         notices=tuple(notices),
         took_ms=1000 * (time.perf_counter() - started),
-        coverage=await dependencies.coverage.searched(catalog, query.filters, holding),
+        coverage=await dependencies.coverage.searched(
+            replace(reader.catalog, visible=query.visible), query.filters, holding
+        ),
     )
 
 
@@ -135,16 +142,21 @@ async def _using(query: UsesQuery, backends: Backends) -> Sequence[FileKey]:
     return files
 
 
-def _uses_query(request: ReferencesRequest, catalog: VisibleCatalog) -> UsesQuery:
+def _reader(dependencies: Dependencies, principal: Principal) -> FilterReader:
+    catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+    return FilterReader(VisibleScopes(dependencies.scopes, catalog))
+
+
+def _uses_query(request: ReferencesRequest, reader: FilterReader) -> UsesQuery:
     name = queries.query_text(request.name, field="name")
     queries.check_size("name", [name])
-    filters = queries.filters(request.filters, catalog)
+    filters, visible, _ = reader.narrowed(request.filters)
     for field in ("kinds", "symbols", "block_types"):
         if getattr(filters, field):
             raise InvalidQuery(f"filters.{field}", "does not apply to uses; leave it out")
     limit = queries.bounded("limit", request.limit, default=DEFAULT_LIMIT, most=MAX_LIMIT)
-    known = tuple(catalog.names())
-    return UsesQuery(name, filters, catalog.visible, known, limit)
+    known = tuple(reader.catalog.names())
+    return UsesQuery(name, filters, visible, known, limit)
 
 
 def _about_uses(query: UsesQuery, listed: Uses) -> Iterator[str]:
@@ -154,14 +166,14 @@ def _about_uses(query: UsesQuery, listed: Uses) -> Iterator[str]:
         )
 
 
-def _checked(request: SymbolsRequest, catalog: VisibleCatalog) -> _Listing:
+def _checked(request: SymbolsRequest, reader: FilterReader) -> _Listing:
     text = queries.query_text(request.name, field="name")
     queries.check_size("name", [text])
-    filters = queries.filters(request.filters, catalog)
+    filters, visible, _ = reader.narrowed(request.filters)
     if filters.block_types:
         raise InvalidQuery("filters.block_types", "does not apply to names; use the kind `block`")
     limit = queries.bounded("limit", request.limit, default=DEFAULT_LIMIT, most=MAX_LIMIT)
-    return _Listing(name_pattern(text, is_literal=request.literal), filters, limit)
+    return _Listing(name_pattern(text, is_literal=request.literal), filters, visible, limit)
 
 
 async def _definitions(

@@ -6,20 +6,21 @@ misspelt filter would otherwise silently find nothing.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
 from codelode import languages
+from codelode.access import Visibility
 from codelode.counts import counted
 from codelode.errors import InvalidQuery
+from codelode.globs import path_problem, signed
 from codelode.model import Category, Filters, Kind, RefName, RepositoryName
 from gateway.service import options
 from gateway.service.catalog import VisibleCatalog, unknown
 from gateway.service.requests import GivenFilters, SearchRequest, SimilarRequest
-from gateway.state import SearchQuery
+from gateway.state import Narrowing, SearchQuery
 
 MAX_QUERY_CHARS = 8_192
 MAX_TOP_K = 200
@@ -38,10 +39,15 @@ MAX_GLOBS_CHARS = 16_384
 #: Files that may be read for a pattern or a name that says nothing of them, about 20 MB.
 MAX_UNNARROWED = 2_000
 
-#: A bracket that is neither closed nor followed by a wildcard that could close it.
-_UNCLOSED = re.compile(r"\[[^\]*?]*\Z")
-
 Closed = TypeVar("Closed", bound=StrEnum)
+
+
+class Narrowed(NamedTuple):
+    """Holds what the filters of a request leave of its search."""
+
+    filters: Filters
+    visible: Visibility
+    narrowing: Narrowing | None  # of `visible`
 
 
 class SourceLocation(NamedTuple):
@@ -67,26 +73,28 @@ def check_narrowed(field: str, files: int, why: str, *, remedy: str) -> None:
 
 
 def search_query(
-    request: SearchRequest, catalog: VisibleCatalog, *, for_context: bool = False
+    request: SearchRequest, narrowed: Narrowed, *, for_context: bool = False
 ) -> SearchQuery:
     """Return the checked query for the first page of the search. Raises InvalidQuery."""
     default = CONTEXT_TOP_K if for_context else DEFAULT_TOP_K
     return SearchQuery(
         text=query_text(request.query),
         top_k=bounded("top_k", request.top_k, default=default, most=MAX_TOP_K),
-        filters=filters(request.filters, catalog),
+        filters=narrowed.filters,
         options=options.chosen(request.options, for_context=for_context),
-        visible=catalog.visible,
+        visible=narrowed.visible,
+        narrowing=narrowed.narrowing,
     )
 
 
-def similar_query(request: SimilarRequest, catalog: VisibleCatalog) -> SearchQuery:
+def similar_query(request: SimilarRequest, narrowed: Narrowed) -> SearchQuery:
     """Return the checked query of a search for similar code; see also `similar_location`."""
     return SearchQuery(
         text=request.snippet,
         top_k=bounded("top_k", request.top_k, default=DEFAULT_TOP_K, most=MAX_TOP_K),
-        filters=filters(request.filters, catalog),
-        visible=catalog.visible,
+        filters=narrowed.filters,
+        visible=narrowed.visible,
+        narrowing=narrowed.narrowing,
     )
 
 
@@ -132,7 +140,10 @@ def bounded(field: str, value: int | None, *, default: int, most: int) -> int:
 
 
 def filters(given: GivenFilters, catalog: VisibleCatalog) -> Filters:
-    """Return the filters with each name resolved to the one that the index uses."""
+    """Return the filters with each name resolved to the one that the index uses.
+
+    The scope is left to `query_filters`, because it limits what is visible.
+    """
     if given.is_empty:
         return NO_FILTERS
     check_sizes(given)
@@ -161,7 +172,7 @@ NO_FILTERS = Filters()
 def check_sizes(given: GivenFilters) -> None:
     """Raise InvalidQuery if a field has too many or too long values."""
     for field in fields(given):
-        if field.name != "ref":
+        if field.name not in ("ref", "scope"):
             check_size(f"filters.{field.name}", getattr(given, field.name))
 
 
@@ -173,9 +184,9 @@ def check_globs(given: GivenFilters) -> None:
 
 def _with_exclusions(given: GivenFilters) -> GivenFilters:
     """Return the filters with each value that has a leading `!` in the field that excludes it."""
-    repositories, not_repositories = _split(given.repositories)
-    languages, not_languages = _split(given.languages)
-    paths, not_paths = _split(given.paths)
+    repositories, not_repositories = signed(given.repositories)
+    languages, not_languages = signed(given.languages)
+    paths, not_paths = signed(given.paths)
     return replace(
         given,
         repositories=repositories,
@@ -185,14 +196,6 @@ def _with_exclusions(given: GivenFilters) -> GivenFilters:
         not_languages=(*given.not_languages, *not_languages),
         not_paths=(*given.not_paths, *not_paths),
     )
-
-
-def _split(values: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the values without a leading `!`, and the others without their `!`."""
-    split: tuple[list[str], list[str]] = ([], [])
-    for value in values:
-        split[value.startswith("!")].append(value.removeprefix("!"))
-    return split
 
 
 def _languages(field: str, names: Iterable[str]) -> tuple[str, ...]:
@@ -246,30 +249,9 @@ def _paths(field: str, patterns: Sequence[str]) -> tuple[str, ...]:
 
 
 def _path(field: str, glob: str) -> str:
-    """Return the glob. Raises InvalidQuery if no path can match it.
-
-    `[` is an ordinary character: `pages/[id].tsx` matches the file of that name.
-    """
-    shown, parts = repr(glob[:100]), glob.split("/")
-    if not parts[0]:
-        raise InvalidQuery(
-            field, f"{shown} starts with '/'; paths are relative to the repository's root"
-        )
-    if not parts[-1]:
-        raise InvalidQuery(
-            field, f"{shown} ends with '/'; write '{glob[:100]}**' for everything inside"
-        )
-    if not {"", ".", ".."}.isdisjoint(parts):
-        raise InvalidQuery(
-            field,
-            f"{shown} can match no path; write it relative to the repository's root: 'src/**/*.py'",
-        )
-    if _UNCLOSED.search(glob):
-        raise InvalidQuery(
-            field,
-            f"{shown} has a '[' that nothing closes; brackets match themselves, as in "
-            "'pages/[id].tsx', and '?' matches any one character",
-        )
+    """Return the glob. Raises InvalidQuery if no path can match it."""
+    if problem := path_problem(glob):
+        raise InvalidQuery(field, problem)
     return glob
 
 

@@ -7,7 +7,7 @@ page token is bound nor miss the cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal
@@ -26,11 +26,14 @@ from codelode.query_language import (
     by_group,
     parts_of,
 )
+from codelode.scopes import Scope
 from gateway.exact.texts import Texts, pattern_of, texts
 from gateway.service import queries
 from gateway.service.audit import involve
 from gateway.service.catalog import VisibleCatalog, unknown
+from gateway.service.queries import Narrowed
 from gateway.service.requests import GivenFilters
+from gateway.service.scopes import FoundScope, VisibleScopes, limited, outside
 from gateway.state import Narrowing
 
 #: The field of what a `-` before the word leaves out.
@@ -62,17 +65,8 @@ _AS_TEXT = {
 _ByField = Mapping[str, Sequence[WrittenFilter]]
 
 
-@dataclass(frozen=True, slots=True)
-class Narrowed:
-    """Holds what the filters in a query leave of its search."""
-
-    filters: Filters
-    visible: Visibility
-    narrowing: Narrowing | None  # of `visible`
-
-
 def recognised(
-    text: str, parts: QueryParts, catalog: VisibleCatalog, given: Sequence[str] = ()
+    text: str, parts: QueryParts, scopes: VisibleScopes, given: Sequence[str] = ()
 ) -> QueryParts:
     """Return the parts of a query; in a message, a filter with an unknown name is text.
 
@@ -83,13 +77,14 @@ def recognised(
     involve(_named(parts.filters))
     if len(parts.words.split()) < MESSAGE_WORDS:
         return parts
+    catalog = scopes.catalog
     existing = catalog.existing([*_names(parts.filters), *map(RepositoryName, given)])
     refs = {one.value for one in parts.filters if one.field == "ref"}
     # A search has one ref. Several remain filters, so that one alone is compared with known refs.
     is_foreign = len(refs) == 1 and catalog.is_unlike_refs(refs.pop(), sorted(existing))
     known: list[WrittenFilter] = []
     for group in by_group(parts.filters):
-        if all(_is_known(one, existing, is_foreign=is_foreign) for one in group):
+        if all(_is_known(one, existing, scopes, is_foreign=is_foreign) for one in group):
             known += group
     return parts if len(known) == len(parts.filters) else parts_of(text, known)
 
@@ -102,7 +97,7 @@ def notices(written: Sequence[WrittenFilter], read: Sequence[WrittenFilter]) -> 
     if left := [one for one in written if one not in known]:
         yield (
             f"{shown_filters(left)} was searched as text, because it names a repository, language, "
-            "kind, or ref that does not exist"
+            "kind, ref, or scope that does not exist"
         )
 
 
@@ -124,23 +119,32 @@ def compiled_texts(written: Sequence[WrittenPart]) -> Texts | None:
 
 @dataclass(frozen=True, slots=True)
 class FilterReader:
-    """Reads the filters that are written in a field of a request."""
+    """Reads the filters of a request, and those that are written in a field of it."""
 
-    catalog: VisibleCatalog
+    scopes: VisibleScopes
     field: Literal["query", "pattern"] = "query"
 
-    def narrowed(self, filters: Filters, written: Sequence[WrittenFilter]) -> Narrowed:
+    @property
+    def catalog(self) -> VisibleCatalog:
+        return self.scopes.catalog
+
+    def narrowed(self, given: GivenFilters, written: Sequence[WrittenFilter] = ()) -> Narrowed:
         """Return the filters of the request with those of its query. Raises InvalidQuery.
 
         Values of one field are alternatives, so globs of both places cannot be put together. The
         repositories that the query names are added to the audit record first, as those of the
         request.
         """
+        if given.is_empty and not written:
+            return Narrowed(queries.NO_FILTERS, self.catalog.visible, None)
+        filters = queries.filters(given, self.catalog)
         involve(_named(written))
         by_field = self._by_field(written)
         self._check_sizes(filters, by_field)
         self._check_names(by_field)
-        visible, narrowing = self._bound(by_field)
+        found = self._scope(given.scope, by_field["scope"])
+        scope = found.scope if found else None
+        visible, narrowing = self._bound(by_field, found)
         changed: dict[str, Any] = {
             name: self._merged(name, by_field[name], filters) for name in _STATIC
         }
@@ -148,10 +152,29 @@ class FilterReader:
             *filters.not_repositories,
             *_names(by_field["not_repositories"]),
         )
-        changed["repositories"] = self._repositories(filters, by_field, visible)
+        changed["repositories"] = self._repositories(filters, by_field, visible, scope)
         catalog = replace(self.catalog, visible=visible)
         changed["ref"] = self._ref(filters.ref, by_field, catalog, changed["repositories"])
-        return Narrowed(replace(filters, **changed), visible, narrowing)
+        filters = replace(filters, **changed)
+        if scope is not None:
+            has_ref = bool(given.ref or by_field["ref"])
+            filters = limited(filters, scope, catalog, has_ref=has_ref)
+        return Narrowed(filters, visible, narrowing)
+
+    def _scope(self, given: str, written: Sequence[WrittenFilter]) -> FoundScope | None:
+        """Return the scope of the request or of its query; a search has one."""
+        found = self.scopes.get(given) if given else None
+        for one in written:
+            try:
+                scope = self.scopes.get(one.value)
+            except InvalidQuery as exc:
+                raise self._wrong(one, f"is not a filter: {exc.message}") from exc
+            if found is not None and found.scope.name != one.value:
+                raise self._wrong(
+                    one, "is a second scope; a search has one: declare one that has both"
+                )
+            found = scope
+        return found
 
     def _by_field(self, written: Sequence[WrittenFilter]) -> _ByField:
         by_field: dict[str, list[WrittenFilter]] = {
@@ -176,7 +199,9 @@ class FilterReader:
     def _check_sizes(self, filters: Filters, by_field: _ByField) -> None:
         """Raise InvalidQuery if there is too much of a field, the request's exclusions included."""
         values: dict[str, Any] = {
-            name: tuple(map(_value, written)) for name, written in by_field.items() if name != "ref"
+            name: tuple(map(_value, written))
+            for name, written in by_field.items()
+            if name not in ("ref", "scope")
         }
         for name in _EXCLUDING.values():
             values[name] = (*getattr(filters, name), *values.get(name, ()))
@@ -193,16 +218,27 @@ class FilterReader:
                 told = unknown("repository", one.value, self.catalog.names())
                 raise self._wrong(one, f"is not a filter: {told}")
 
-    def _bound(self, by_field: _ByField) -> tuple[Visibility, Narrowing | None]:
-        """Return the visible repositories that the globs leave."""
+    def _bound(
+        self, by_field: _ByField, found: FoundScope | None
+    ) -> tuple[Visibility, Narrowing | None]:
+        """Return the visible repositories that the globs and the scope leave."""
         wanted, unwanted = by_field["repositories"], _globs(by_field["not_repositories"])
         if not _globs(wanted):
             wanted = ()
-        if not wanted and not unwanted:
-            return self.catalog.visible, None
-        names = self._matched(wanted, unwanted)
-        globs = tuple(tuple(dict.fromkeys(map(_value, part))) for part in (wanted, unwanted))
-        return self.catalog.visible.only(names), Narrowing(self.catalog.visible, *globs)
+        scope, visible = found.scope if found else None, self.catalog.visible
+        if not wanted and not unwanted and scope is None:
+            return visible, None
+        globs, excluded = (tuple(dict.fromkeys(map(_value, part))) for part in (wanted, unwanted))
+        narrowing = Narrowing(visible, globs, excluded, scope)
+        names: Collection[RepositoryName] = found.repositories if found else ()
+        if wanted or unwanted:
+            matched = self._matched(wanted, unwanted)
+            names = set(matched).intersection(names) if scope else matched
+        elif scope and not scope.repositories:
+            return visible, narrowing  # the scope has all of them, also new ones
+        if scope and wanted and not names:
+            raise self._wrong(wanted[0], f"matches no repository of the scope {scope.name!r}")
+        return visible.only(names), narrowing
 
     def _matched(
         self, wanted: Sequence[WrittenFilter], unwanted: Sequence[WrittenFilter]
@@ -221,18 +257,20 @@ class FilterReader:
         return [name for name in names if (not wanted or is_wanted(name)) and not is_unwanted(name)]
 
     def _repositories(
-        self, filters: Filters, by_field: _ByField, visible: Visibility
+        self, filters: Filters, by_field: _ByField, visible: Visibility, scope: Scope | None
     ) -> tuple[RepositoryName, ...]:
-        """Return the names that the request and the query both admit; globs are in `visible`."""
+        """Return the names that request, query, and scope all admit; globs are in `visible`."""
         written = by_field["repositories"]
-        if not written or (_globs(written) and not filters.repositories):
-            return filters.repositories
-        if not _globs(written) and not filters.repositories:
-            return tuple(_names(written))
-        admitted = visible if _globs(written) else _names(written)
-        found = tuple(name for name in filters.repositories if name in admitted)
-        if not found:
-            raise self._outside(written[0])
+        names = [] if _globs(written) else _names(written)
+        found = named = filters.repositories or tuple(names)
+        if names:
+            found = tuple(name for name in found if name in names)
+        found = tuple(name for name in found if name in visible)
+        if named and not found:
+            if written:
+                raise self._outside(written[0], scope)
+            assert scope is not None  # without one, the names of the request are visible
+            raise outside("filters.repositories", scope)
         return found
 
     def _ref(
@@ -283,8 +321,9 @@ class FilterReader:
             raise self._wrong(one, f"is not a filter: {exc.message}") from exc
         return found
 
-    def _outside(self, one: WrittenFilter) -> InvalidQuery:
-        return self._wrong(one, f"is outside of the filter {one.field} of the request")
+    def _outside(self, one: WrittenFilter, scope: Scope | None = None) -> InvalidQuery:
+        or_scope = f" or of the scope {scope.name!r}" if scope else ""
+        return self._wrong(one, f"is outside of the filter {one.field} of the request{or_scope}")
 
     def _wrong(self, one: WrittenFilter, why: str) -> InvalidQuery:
         return _wrong(one, why, self.field)
@@ -318,9 +357,17 @@ def _matcher(written: Sequence[WrittenFilter]) -> Callable[[str], bool]:
     return repository_globs.matcher(tuple(map(_value, written)))
 
 
-def _is_known(one: WrittenFilter, existing: frozenset[RepositoryName], *, is_foreign: bool) -> bool:
+def _is_known(
+    one: WrittenFilter,
+    existing: frozenset[RepositoryName],
+    scopes: VisibleScopes,
+    *,
+    is_foreign: bool,
+) -> bool:
     """Return whether what the filter names exists. `is_foreign`: its ref is unlike known ones."""
     match one.field:
+        case "scope":
+            return scopes.find(one.value) is not None
         case "ref":
             return not is_foreign
         case "repositories":

@@ -28,6 +28,7 @@ class GivenFilters:
     not_repositories: Sequence[str] = ()
     not_languages: Sequence[str] = ()
     not_paths: Sequence[str] = ()
+    scope: str = ""
 
     @property
     def is_empty(self) -> bool:

@@ -136,6 +136,7 @@ class SearchAnswer:
     files: tuple[FoundFile, ...] = ()
     ranking: str = ""  # digest of the ranking that the page is a part of; internal
     facets: Facets | None = None  # only where the request asks for them; internal
+    ref: str = ""  # that was searched; empty: the default one of each repository; internal
 
 
 @dataclass(frozen=True, slots=True)
@@ -459,6 +460,18 @@ class Sources:
 
     sources: tuple[Source, ...]
     problem: str  # why the file that declares them cannot be used; empty: it can
+
+
+@dataclass(frozen=True, slots=True)
+class ListedScope:
+    """A named set of repositories, refs, and paths, as far as the caller sees it."""
+
+    name: str
+    description: str
+    repositories: tuple[RepositoryName, ...]  # the first 100
+    repository_count: int
+    refs: tuple[str, ...]  # empty: any
+    paths: tuple[str, ...]  # globs, those with `!` exclude; empty: any
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 
 from codelode.access import Principal
 from codelode.errors import InvalidQuery
-from codelode.model import Filters, RepositoryName
+from codelode.model import DEFAULT_REF, Filters, RepositoryName
 from codelode.permalinks import permalink
 from codelode.query_language import QueryParts, parts_of
 from gateway import pipeline
@@ -35,6 +35,7 @@ from gateway.service.results import (
     context_answer,
     search_answer,
 )
+from gateway.service.scopes import VisibleScopes
 from gateway.state import Backends, SearchQuery, SearchState
 
 NOTHING_INDEXED = "nothing is indexed yet: start with `codelode index URL`"
@@ -129,7 +130,9 @@ async def similar(
     _renew_coverage(dependencies)
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
     at = await asyncio.to_thread(queries.similar_location, request, catalog)
-    query = await asyncio.to_thread(queries.similar_query, request, catalog)
+    reader = FilterReader(VisibleScopes(dependencies.scopes, catalog))
+    narrowed = await asyncio.to_thread(reader.narrowed, request.filters)
+    query = queries.similar_query(request, narrowed)
     source = (
         request.snippet
         if at is None
@@ -176,35 +179,30 @@ async def _query(
     """
     involve(query=request.query)
     queries.query_text(request.query)  # before it is read on the event loop
-    catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+    scopes = VisibleScopes(
+        dependencies.scopes, VisibleCatalog(dependencies.ledger, principal.visible)
+    )
     parts = parts_of(request.query)
-    if parts.filters or parts.texts:
-        read = partial(_with_written, request, parts, catalog, for_context=for_context)
-        return await asyncio.to_thread(read)
-    check = partial(queries.search_query, request, catalog, for_context=for_context)
-    return (check() if request.filters.is_empty else await asyncio.to_thread(check)), ()
+    read = partial(_with_written, request, parts, scopes, for_context=for_context)
+    is_plain = request.filters.is_empty and not (parts.filters or parts.texts)
+    return read() if is_plain else await asyncio.to_thread(read)
 
 
 def _with_written(
-    request: SearchRequest, parts: QueryParts, catalog: VisibleCatalog, *, for_context: bool
+    request: SearchRequest, parts: QueryParts, scopes: VisibleScopes, *, for_context: bool
 ) -> tuple[SearchQuery, tuple[str, ...]]:
     """Return the checked query with what is written in it, and notices about its filters."""
     written = parts.filters
-    parts = recognised(request.query, parts, catalog, request.filters.repositories)
+    if written:
+        parts = recognised(request.query, parts, scopes, request.filters.repositories)
     if not parts.words:
         raise InvalidQuery(
             "query", "has only filters and exclusions; say in words or code what to look for"
         )
     asked = replace(request, query=parts.words)
-    query = queries.search_query(asked, catalog, for_context=for_context)
-    found = FilterReader(catalog).narrowed(query.filters, parts.filters)
-    query = replace(
-        query,
-        filters=found.filters,
-        texts=compiled_texts(parts.texts),
-        visible=found.visible,
-        narrowing=found.narrowing,
-    )
+    narrowed = FilterReader(scopes).narrowed(request.filters, parts.filters)
+    query = queries.search_query(asked, narrowed, for_context=for_context)
+    query = replace(query, texts=compiled_texts(parts.texts))
     return query, tuple(notices(written, parts.filters))
 
 
@@ -265,6 +263,7 @@ async def _finished(
         notices=(*answer.notices, *told),
         hits=tuple(_at_commit(hit, covered) for hit in answer.hits),
         coverage=tuple(covered[name] for name in described),
+        ref="" if query.filters.ref == DEFAULT_REF else query.filters.ref,
         took_ms=1000 * (time.perf_counter() - started),
     )
 

@@ -133,6 +133,7 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
     sources: list[index_pb2.Source] = field(default_factory=list)
     disk: list[index_pb2.DiskPart] = field(default_factory=list)
     servers: list[index_pb2.Server] = field(default_factory=list)
+    scopes: list[search_pb2.Scope] = field(default_factory=list)
     #: Nothing is there to be tried again.
     nothing_to_retry: bool = False
     #: What a folder has, two on a page.
@@ -221,6 +222,10 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
         return search_pb2.ListReferencesResponse(
             references=[USE] * bool(self.hits), notices=["cut"], took_ms=1.5
         )
+
+    def ListScopes(self, request, context):
+        self._note(request, context)
+        return search_pb2.ListScopesResponse(scopes=self.scopes)
 
     def ReadFile(self, request, context):
         self._note(request, context)

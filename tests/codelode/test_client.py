@@ -16,7 +16,6 @@ import pytest
 
 from codelode import errors
 from codelode.access import EVERYTHING
-from codelode.backends.memory.ledger import MemoryLedger
 from codelode.client import (
     AsyncClient,
     Client,
@@ -33,7 +32,6 @@ from codelode.client.request import Search
 from codelode.model import RunState
 from codelode.v1 import access_pb2, graph_pb2, index_pb2, search_pb2
 from gateway.service import options, queries
-from gateway.service.catalog import VisibleCatalog
 from gateway.service.requests import SimilarRequest
 from gateway.service.subjects import MAX_DEPTH, MAX_LIMIT
 
@@ -573,7 +571,7 @@ def test_client_and_gateway_refuse_a_number_in_the_same_words(client):
     with pytest.raises(errors.InvalidQuery) as here:
         client.similar("a.py", 1, top_k=asked.top_k)
     with pytest.raises(errors.InvalidQuery) as there:
-        queries.similar_query(asked, VisibleCatalog(MemoryLedger(), EVERYTHING))
+        queries.similar_query(asked, queries.Narrowed(queries.NO_FILTERS, EVERYTHING, None))
 
     assert str(here.value) == str(there.value)
     assert {
@@ -671,7 +669,7 @@ def test_there_is_a_call_for_every_method_of_the_api():
         *(calls.search("q"), calls.context("q"), calls.similar("a.py", 1), calls.read("a.py")),
         *(calls.chunk_map(), calls.map_places([], []), calls.make_map([])),
         *(calls.folder(), calls.explain("a.py"), calls.grep("a")),
-        *(calls.symbols("a"), calls.references("a")),
+        *(calls.symbols("a"), calls.references("a"), calls.scopes()),
         *(calls.graph("a.py"), calls.start_run("https://x"), calls.watch_run("r1")),
         *(calls.cancel("r1"), calls.status(), calls.repositories(), calls.remove("n")),
         calls.set_default("n", "main"),

@@ -14,7 +14,7 @@ import threading
 import time
 from contextlib import ExitStack
 from dataclasses import asdict, replace
-from functools import cached_property
+from functools import cached_property, partial
 from html.parser import HTMLParser
 from urllib.parse import parse_qsl, urlsplit
 
@@ -22,6 +22,7 @@ import httpx
 import pytest
 import structlog
 
+from codelode import scopes
 from codelode.cli import main
 from codelode.client import Client
 from codelode.errors import CodelodeError
@@ -62,6 +63,15 @@ WEB = {
     "export function start() {\n  return new Client().get('/')\n}\n",
     "vendor/retry.js": HTTP["src/retry.js"],
 }
+SCOPES = """
+scopes:
+  clients:
+    description: What calls others
+    repositories: [acme/*]
+    paths: [src/**, "!src/app.js"]
+  web: {repositories: [acme/web], refs: [stable]}
+  hidden: {repositories: [nobody/*]}
+"""
 TOKEN = "of-these-tests"
 
 
@@ -69,12 +79,16 @@ class Running:
     """A gateway over a world in memory, in a thread with an event loop of its own."""
 
     def __init__(self, folder):
+        declared = folder / "scopes.yaml"
+        declared.write_text(SCOPES)
         given = {"listen": "127.0.0.1:0", "data": folder, "local_paths": str(folder)}
+        given["scopes"] = str(declared)
         settings = Settings(**given)
         world = World(settings)
         world.index("acme/http", HTTP, failed={"bad.js": "too deep"}, skipped={"a.bin": "binary"})
         world.index("acme/web", WEB, ref="stable", failed={"worse.js": "too long"})
-        self.dependencies, self._loop = world.dependencies, asyncio.new_event_loop()
+        self.dependencies = replace(world.dependencies, scopes=partial(scopes.read, declared))
+        self._loop = asyncio.new_event_loop()
         self._quiet = ExitStack()  # what the command line prints must be its own
         self._quiet.enter_context(structlog.testing.capture_logs())
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -241,6 +255,9 @@ class PythonClient:
     def _repositories(self, _):
         return [self._repository(one) for one in self._client.repositories()]
 
+    def _scopes(self, _):
+        return list(self._client.scopes())
+
     def _status(self, _):
         found = self._client.status()
         repositories = [self._repository(one) for one in found.repositories]
@@ -288,6 +305,8 @@ class CommandLine:
             answer["subject_kind"] = answer.pop("kind")
         if function == "failures":
             return {"failures": answer}
+        if function == "scopes":
+            return answer
         if function == "repositories":
             return [repository_of(one) for one in answer]
         if function == "status":
@@ -355,6 +374,9 @@ class CommandLine:
 
     def _repositories(self, _):
         return ("repos", "--json")
+
+    def _scopes(self, _):
+        return ("scopes", "--json")
 
     def _status(self, _):
         return ("status", "--json")
@@ -434,6 +456,8 @@ class Mcp:
     def _shown(function, answer):
         if function == "failures":
             return {"failures": answer["failures"]}
+        if function == "scopes":
+            return answer["scopes"]
         if function in ("repositories", "status"):
             found = [
                 repository_of(
@@ -441,7 +465,9 @@ class Mcp:
                 )
                 for one in answer["repositories"]
             ]
-            rest = {name: value for name, value in answer.items() if name != "failures"}
+            rest = {
+                name: value for name, value in answer.items() if name not in ("failures", "scopes")
+            }
             return found if function == "repositories" else {**rest, "repositories": found}
         if function == "explain":
             answer["subject_kind"] = answer.pop("kind")
@@ -511,6 +537,9 @@ class Mcp:
     def _repositories(self, _):
         return "status", {}
 
+    def _scopes(self, _):
+        return "status", {}
+
     def _status(self, _):
         return "status", {}
 
@@ -561,6 +590,8 @@ def filter_arguments(filters, **renamed):
             yield from (option, value)
     if filters.ref:
         yield from ("--ref", filters.ref)
+    if filters.scope:
+        yield from ("--scope", filters.scope)
 
 
 def staged(values):
@@ -625,6 +656,32 @@ QUESTIONS = {
         "grep",
         GrepRequest(r"repo:acme/* -path:docs/** re\w+y\(", limit=100),
     ),
+    "a scope": ("search", SearchRequest("retry", GivenFilters(scope="clients"), top_k=5)),
+    "a scope in the query": ("search", SearchRequest("retry scope:web", top_k=5)),
+    "a scope and filters": (
+        "search",
+        SearchRequest("retry", GivenFilters(paths=("**/*.js",), scope="clients"), top_k=5),
+    ),
+    "a scope of a context": (
+        "context",
+        SearchRequest("retry", GivenFilters(scope="web"), top_k=20),
+    ),
+    "a scope of similar code": (
+        "similar",
+        SimilarRequest(
+            *("", "acme/http", "src/retry.js", 1), filters=GivenFilters(scope="web"), top_k=3
+        ),
+    ),
+    "a scope of a pattern": (
+        "grep",
+        GrepRequest("retry", GivenFilters(scope="clients"), limit=100),
+    ),
+    "a scope of names": ("symbols", SymbolsRequest("*", GivenFilters(scope="clients"), limit=100)),
+    "a scope of uses": (
+        "references",
+        ReferencesRequest("Client", GivenFilters(scope="web"), limit=5),
+    ),
+    "scopes": ("scopes", None),
     "options": (
         "search",
         SearchRequest(
@@ -794,6 +851,17 @@ WRONG = {
     "a kind": ("search", SearchRequest("x", GivenFilters(kinds=("klass",)), 5)),
     "a path": ("search", SearchRequest("x", GivenFilters(paths=("/src",)), 5)),
     "a ref": ("search", SearchRequest("x", GivenFilters(ref="mian"), 5)),
+    "a scope": ("search", SearchRequest("x", GivenFilters(scope="wev"), 5)),
+    "a scope that is hidden": ("grep", GrepRequest("x", GivenFilters(scope="hidden"), limit=5)),
+    "a scope in the query": ("search", SearchRequest("retry scope:wev", top_k=5)),
+    "a ref outside of the scope": (
+        "symbols",
+        SymbolsRequest("x", GivenFilters(scope="web", ref="main"), limit=5),
+    ),
+    "a repository outside of the scope": (
+        "references",
+        ReferencesRequest("x", GivenFilters(("acme/http",), scope="web"), 5),
+    ),
     "a filter in the query": ("search", SearchRequest("retry lang:pythn", top_k=5)),
     "a repository in the query": ("search", SearchRequest("retry repo:acme/htp", top_k=5)),
     "an expression in a query": ("search", SearchRequest("retry /(a/", top_k=5)),

@@ -150,7 +150,7 @@ def test_every_setting_can_be_set_in_the_environment_file(services):
     }
     of_the_gateway = {
         *("listen", "http_listen", "http_hosts", "listen_mtls", "health_listen"),
-        *("token", "access_file"),
+        *("token", "access_file", "scopes"),
         *("tls_certificate", "tls_key", "tls_client_ca", "tls_terminated_by_proxy"),
         *("published_host", "session_hours"),
         *(name for name in Settings.model_fields if name.startswith("oidc_")),

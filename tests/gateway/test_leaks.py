@@ -17,7 +17,7 @@ import re
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from urllib.parse import quote
@@ -41,6 +41,7 @@ from codelode.host_permissions import (
     SyncOutcome,
     version_of,
 )
+from codelode.scopes import Scope
 from codelode.settings import Settings
 from codelode.v1 import (
     access_pb2,
@@ -152,6 +153,7 @@ class Organisation:
     callers: list[Caller] = field(default_factory=list)
     entries: dict[str, dict[str, dict]] = field(default_factory=dict)
     host: dict[str, set[str]] = field(default_factory=dict)  # who reads which repositories there
+    declared: dict[str, Scope] = field(default_factory=dict)
 
     def visible(self, caller):
         """The repositories that the caller sees, by the words of docs/security.md."""
@@ -190,6 +192,7 @@ class Organisation:
 
     def change(self):
         self.dice.choice([self.relabel, self.relabel, self.rekey, self.rewrite, self.regrant])()
+        self.rescope()
 
     def relabel(self):
         one = self.dice.choice(self.repositories)
@@ -250,6 +253,24 @@ class Organisation:
         states.hold("work", "test", for_s=60)
         assert states.finish("work", "test", outcome, packed)
 
+    def rescope(self):
+        """Declare other scopes: of a team, and of some repositories and their refs by name."""
+        some = self.dice.sample(self.repositories, 12)
+        self.declared = {
+            "shared": Scope("shared", "For all", ("*/*",), paths=("src/*", "lib/*")),
+            "team": Scope("team", "Of one team", (f"team{self.dice.randrange(TEAMS)}/*",)),
+            **{one.word: Scope(one.word, f"Of {one.word}", (one.name,)) for one in some[:8]},
+            "some": Scope(
+                "some",
+                "Of several",
+                tuple(one.name for one in some),
+                (*(f"release-{one.word}" for one in some[:4]), "HEAD"),
+            ),
+        }
+
+    def scopes(self):
+        return self.declared
+
     def globs(self):
         team, one = self.dice.randrange(TEAMS), self.dice.choice(self.repositories)
         some = [f"team{team}/*", f"team{team}/**", one.name, f"*/{one.word}", "**", f"team{team}"]
@@ -295,6 +316,7 @@ def organisation(folder):
     world.dependencies.permissions.declare([HOST])
     made.regrant()
     made.rewrite()
+    made.rescope()
     for _ in range(60):
         made.relabel()
     while any(one.key == "none" for one in made.callers):
@@ -324,7 +346,8 @@ class Served:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self.port = self._do(self._start(made.world.dependencies, str(made.path)))
+        given = replace(made.world.dependencies, scopes=made.scopes)
+        self.port = self._do(self._start(given, str(made.path)))
         self.channel = grpc.insecure_channel(f"127.0.0.1:{self.port}")
         self.http = httpx.Client(base_url=f"http://127.0.0.1:{self._rest.port}/api/v1", timeout=60)
         described = self.http.get("../openapi.json").json()["paths"]
@@ -526,7 +549,14 @@ class Asking:
             not_repositories=[self.repo().name] if self.dice.random() < 0.1 else [],
             paths=self.dice.choice([[], [], ["src/*"], [f"**/*{self.repo().word}*"]]),
             ref=self.ref(),
+            scope=self.scope(),
         )
+
+    def scope(self):
+        """A scope in one of five requests; an empty text: none."""
+        if self.dice.random() < 0.8:
+            return ""
+        return self.dice.choice([*self.made.declared, self.repo().word, "shard"])
 
     def search(self, caller):
         fields = {
@@ -540,6 +570,9 @@ class Asking:
             names = fields["filters"].repositories
             fields["query"] += "".join(f" repo:{name}" for name in names)
             del names[:]
+            if scope := fields["filters"].scope:
+                fields["query"] += f" scope:{scope}"
+                fields["filters"].scope = ""
         self.searches += 1
         return search_pb2.SearchRequest(**fields, top_k=self.dice.choice([3, 10]))
 
@@ -596,6 +629,7 @@ KINDS = {
             limit=a.dice.choice([1, 100]),
         ),
     ),
+    "SearchService/ListScopes": (4, lambda a, _: search_pb2.ListScopesRequest()),
     "SearchService/ReadFile": (
         4,
         lambda a, _: search_pb2.ReadFileRequest(
@@ -795,6 +829,16 @@ def of_search(made, seen, answer, request):
     assert {one.repository for one in (*answer.hits, *answer.coverage)} <= names
 
 
+def of_scopes(made, seen, answer, _):
+    names = [one.name for one in seen]
+    expected = {
+        name: [one for one in sorted(names) if any(covers(glob, one) for glob in of.repositories)]
+        for name, of in made.declared.items()
+    }
+    expected = {name: some for name, some in expected.items() if some}
+    assert {one.name: list(one.repositories) for one in answer.scopes} == expected
+
+
 def of_context(made, seen, answer, request):
     of_search(made, seen, answer.search, request)
     named = {one.name for one in made.repositories if one.name in answer.text}
@@ -806,6 +850,7 @@ CHECKS = {
     "IndexService/ListRepositories": of_repositories,
     "IndexService/GetStatus": of_status,
     "IndexService/ListFailures": of_failures,
+    "SearchService/ListScopes": of_scopes,
     "SearchService/Search": of_search,
     "SearchService/Similar": of_search,
 }
@@ -860,6 +905,8 @@ def test_no_command_prints_anything_hidden(served, capsys, monkeypatch):
                 ("references", asking.subject()),
                 ("graph", asking.subject(), "--reverse"),
                 ("repos",),
+                ("scopes",),
+                ("search", "load", "--scope", made.dice.choice([*made.declared, one.word])),
                 ("status",),
                 ("failures", "--all"),
                 ("cancel", one.run),
@@ -890,6 +937,7 @@ def test_no_tool_tells_anything_hidden(served):
             [
                 ("search", {"query": asking.text(), "top_k": 50, "structured": True}),
                 ("search", {"query": "load", "repositories": [one.name]}),
+                ("search", {"query": "load", "scope": made.dice.choice([*made.declared])}),
                 ("search", {"query": "load|draw", "exact": True, "top_k": 100}),
                 ("context", {"query": "how to load"}),
                 ("search", {"query": asking.subject(), "names": "symbols"}),
@@ -927,6 +975,7 @@ READ = {
         "q": a.text(),
         "repo": a.names()[:1],
         "ref": a.ref(),
+        "scope": a.scope(),
         **a.dice.choice([{}, {"why": "1"}, {"collapse": "1"}, {"copies": "1"}]),
     },
     "/lab": lambda a, one: {"q": a.text(), "b.rank.ranker": "fused", "top": "50"},

@@ -24,6 +24,7 @@ from codelode.query_language import (
 from gateway import pipeline, service
 from gateway.service import catalog, query_filters
 from gateway.service.requests import GivenFilters, GivenOptions, GrepRequest, SearchRequest
+from gateway.service.scopes import VisibleScopes
 from gateway.state import Narrowing, SearchQuery
 from tests.worlds import World
 
@@ -610,7 +611,7 @@ async def test_an_unknown_name_in_a_message_is_text_whether_it_is_hidden_or_abse
     assert hidden == absent
     assert hidden == [
         "'repo:nobody/app' was searched as text, because it names a repository, language, kind, "
-        "or ref that does not exist"
+        "ref, or scope that does not exist"
     ]
     hits = [[(hit.repository, hit.path) for hit in one.hits] for one in answers]
     assert hits[0] == hits[1] != []
@@ -627,7 +628,8 @@ def test_a_group_with_an_unknown_name_in_a_message_is_text_as_a_whole(world, gro
     message = f"retry the bad thing {group} lang:python"
     seen = catalog.VisibleCatalog(world.dependencies.ledger, EVERYTHING)
 
-    found = query_filters.recognised(message, parts_of(message), seen)
+    scopes = VisibleScopes(world.dependencies.scopes, seen)
+    found = query_filters.recognised(message, parts_of(message), scopes)
 
     assert found.words == f"retry the bad thing {group}"
     assert [one.value for one in found.filters] == ["python"]

@@ -59,6 +59,7 @@ ARGUMENTS = {
     "make_map": (MapRequest(),),
     "graph": (GraphRequest("load"),),
     "repositories": (),
+    "scopes": (),
     "status": (),
     "failures": (FailuresRequest(),),
     "watch": ("run",),

@@ -10,6 +10,7 @@ import asyncio
 import sys
 import threading
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ import pytest
 from codelode import backends
 from codelode.access import EVERYTHING, Principal, Role, Visibility
 from codelode.errors import CodelodeError
+from codelode.scopes import Scope
 from codelode.settings import Settings
 from gateway import service
 from gateway.service.capabilities import CAPABILITIES, Capability
@@ -52,6 +54,8 @@ CALLS = {
     "search at a ref": lambda name: SearchRequest("load", GivenFilters(ref=f"release-{name}")),
     "search without": lambda name: SearchRequest("load", GivenFilters(not_repositories=(name,))),
     "search by a word": lambda name: SearchRequest(f"load repo:{name}"),
+    "search in a scope": lambda name: SearchRequest("load", GivenFilters(scope=name)),
+    "search in a scope by a word": lambda name: SearchRequest(f"load scope:{name}"),
     "context": lambda name: SearchRequest("load", GivenFilters(repositories=(name,))),
     "similar": lambda name: SimilarRequest(repository=name, path="lib/store.py", line=1),
     "grep": lambda name: GrepRequest("load", GivenFilters(repositories=(name,))),
@@ -85,7 +89,8 @@ def dependencies(tmp_path):
     for name in (SEEN, HIDDEN):
         world.index(name, FILES, ref=f"release-{name}", failed={"bad/a.py": "no grammar"})
         world.map(name)
-    return world.dependencies
+    declared = {name: Scope(name, repositories=(name,)) for name in (SEEN, HIDDEN)}
+    return replace(world.dependencies, scopes=lambda: declared)
 
 
 def work(dependencies, principal, function, request):

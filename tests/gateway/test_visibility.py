@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 
 from codelode.access import EVERYTHING, Principal, Role, Visibility
 from codelode.errors import CodelodeError
+from codelode.scopes import Scope
 from codelode.settings import Settings
 from gateway import service
 from gateway.retrieve.occurrence import NO_WORD
@@ -82,6 +83,7 @@ def settings_of(folder):
 def world(folder, shown):
     """The repositories of these numbers. The same ones are indexed alike whatever others are."""
     made = World(settings_of(folder))
+    made.dependencies = replace(made.dependencies, scopes=lambda: SCOPES)
     made.runs = {
         number: made.index(
             NAMES[number],
@@ -108,7 +110,25 @@ WRITTEN = (
     "repo:acme/* draw",
     "repo:acme/q* load",
     "load -repo:acme/marmot",
+    *("load scope:zebras", "scope:several draw", "draw scope:most repo:acme/q*"),
+    "load scope:marmt",
 )
+#: Scopes of one repository, of several with the refs of each, and of all but one.
+SCOPES = {
+    one.name: one
+    for one in (
+        Scope("zebras", "Of zebras", ("acme/zebra",), (), ("src/*", "lib/*")),
+        Scope("quokkas", "Of quokkas", ("acme/quokka",)),
+        Scope(
+            "several",
+            repositories=("acme/zebra", "acme/m*"),
+            refs=("release-zebra", "release-marmot", "HEAD"),
+        ),
+        Scope("most", repositories=("!acme/zebra", "acme/*"), paths=("!deploy/*", "**")),
+        Scope("sources", paths=("src/*",)),
+        Scope("released", refs=("release-quokka",)),
+    )
+}
 PATHS = ("lib/store.py", "src/index.js", "src/quokka.js", "deploy/zebra.tf", "docs/guide.md")
 SUBJECTS = (*PATHS, "load", "draw", "Store.load", "zebraBase", "marmot_load")
 OPTIONS = (
@@ -131,6 +151,7 @@ some_filters = st.builds(
     ref=refs,
     not_repositories=st.lists(st.sampled_from(NAMES), max_size=2).map(tuple),
     not_paths=st.sampled_from(((), (), ("src/*",), ("deploy/zebra.tf",))),
+    scope=st.sampled_from(("", "", "", *SCOPES, "zebrs")),
 )
 options = st.sampled_from(OPTIONS).map(lambda values: GivenOptions(values=values))
 searches = st.builds(
@@ -223,6 +244,7 @@ READS = st.one_of(
     calls("chunk_map", st.builds(MapRequest, st.lists(names, max_size=3))),
     calls("map_places", st.builds(MapPlacesRequest, st.lists(names, max_size=3))),
     calls("repositories", st.none()),
+    calls("scopes", st.none()),
     calls("status", st.none()),
     calls("failures", failing),
     calls("watch", run_numbers),

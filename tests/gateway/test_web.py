@@ -116,6 +116,41 @@ async def test_the_counts_of_chips_are_of_the_hits_on_all_pages(tmp_path):
     ]
 
 
+async def test_a_scope_is_offered_and_then_limits_the_search(tmp_path):
+    world, declared = World(Settings(data=tmp_path)), tmp_path / "scopes.yaml"
+    for name, ref in (("acme/app", "main"), ("acme/web", "v1")):
+        world.index(name, HITS, ref=ref)
+    declared.write_text(
+        "scopes:\n"
+        "  app: {repositories: [acme/app], paths: ['src/**'], description: The <app>}\n"
+        "  old: {repositories: [acme/*], refs: [v1]}\n"
+        "  hidden: {repositories: [other/*]}\n"
+    )
+    given = {"dependencies": world.dependencies, "scopes": str(declared)}
+    async with serving(tmp_path, **given) as (client, _):
+        start = await client.get("/")
+        assert '<a href="/search?scope=app">app</a>' in start.text
+        assert "1 repository, The &lt;app&gt;" in start.text
+        assert "scope=hidden" not in start.text
+        wide = await client.get("/search?q=sessions")
+        assert "/search?q=sessions&scope=app" in links(wide)
+        narrow = await client.get("/search?q=sessions&scope=app")
+        assert set(paths(narrow)) == {"src/pool.py", "src/long.go"}
+        assert "Scope: app" in narrow.text
+        assert "/search?q=sessions" in links(narrow)
+        assert '<input type="hidden" form="search" name="scope" value="app">' in narrow.text
+        assert "/search?q=sessions&scope=old" not in links(narrow)
+        for old in ("/search?q=sessions&scope=old", "/search?q=sessions+ref:v1"):
+            page = await client.get(old)
+            at = "/code?repository=acme%2Fweb&ref=v1&path=src%2Fpool.py"
+            assert any(one.startswith(at) for one in links(page)), old
+        lab = await client.get("/lab?q=sessions&scope=app")
+        assert "Scope: app" in lab.text
+        assert '<input type="hidden" name="scope" value="app">' in lab.text
+        unknown = await client.get("/search?q=sessions&scope=ap")
+        assert (unknown.status_code, "did you mean" in unknown.text) == (400, True)
+
+
 async def test_chips_narrow_and_exclude(two):
     page = await two.get("/search?q=sessions")
     offered = links(page)

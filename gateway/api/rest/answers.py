@@ -22,7 +22,7 @@ from gateway.service.results import SearchAnswer
 
 #: The fields that the gateway and the workers use among themselves.
 INTERNAL: Mapping[type, frozenset[str]] = {
-    SearchAnswer: frozenset({"ranking", "facets"}),
+    SearchAnswer: frozenset({"ranking", "facets", "ref"}),
     Coverage: frozenset({"url", "is_complete", "committed_at"}),
     Run: frozenset({"resolved", "reprocess", "is_bulk"}),
 }

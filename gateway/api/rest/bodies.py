@@ -53,6 +53,9 @@ class Filters(Body):
     not_repositories: list[Text] = Field(default=[], description="Repositories to leave out.")
     not_languages: list[Text] = Field(default=[], description="Languages to leave out.")
     not_paths: list[Text] = Field(default=[], description="Globs of paths to leave out.")
+    scope: Text = Field(
+        default="", description="Name of a scope; the other filters limit it further."
+    )
 
     def given(self) -> requests.GivenFilters:
         return requests.GivenFilters(**dict(self))

@@ -115,6 +115,11 @@ async def repositories(call: Admitted, request: Request) -> Response:
     return read(await service.repositories(call.dependencies, call.principal), request)
 
 
+@router.get("/scopes", **_operation("scopes", list[results.ListedScope], "search"))
+async def scopes(call: Admitted, request: Request) -> Response:
+    return read(await service.scopes(call.dependencies, call.principal), request)
+
+
 @router.get("/status", **_operation("status", results.Status, "index"))
 async def status(call: Admitted, request: Request) -> Response:
     return read(await service.status(call.dependencies, call.principal), request)

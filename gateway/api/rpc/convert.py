@@ -212,5 +212,4 @@ def options(given: search_pb2.SearchOptions) -> GivenOptions:
 def _filters(given: search_pb2.Filters) -> GivenFilters:
     if not given.ListFields():
         return NO_FILTERS
-    values = {name: getattr(given, name) for name in _FILTERS if name != "ref"}
-    return GivenFilters(ref=given.ref, **values)
+    return GivenFilters(**{name: getattr(given, name) for name in _FILTERS})

@@ -72,6 +72,13 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
         answer = await service.references(self.dependencies, caller(), asked)
         return message(answer, search_pb2.ListReferencesResponse)
 
+    async def ListScopes(
+        self, request: search_pb2.ListScopesRequest, context: CallContext
+    ) -> search_pb2.ListScopesResponse:
+        found = await service.scopes(self.dependencies, caller())
+        listed = [message(one, search_pb2.Scope) for one in found]
+        return search_pb2.ListScopesResponse(scopes=listed)
+
     async def ReadFile(
         self, request: search_pb2.ReadFileRequest, context: CallContext
     ) -> search_pb2.ReadFileResponse:

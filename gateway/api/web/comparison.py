@@ -37,15 +37,16 @@ class Counts:
     only_second: int
 
 
-def compared(
-    answer: SearchAnswer, other: SearchAnswer, query: str, ref: str
-) -> tuple[ComparedHit, ...]:
+def compared(answer: SearchAnswer, other: SearchAnswer, query: str) -> tuple[ComparedHit, ...]:
     """Return the hits of the answer with their ranks in the other one."""
     wanted = wanted_terms(query)
     ranks = {place: rank for rank, place in enumerate(_places(other.hits), 1)}
+    ranked = enumerate(zip(answer.hits, _places(answer.hits), strict=True), 1)
     return tuple(
-        ComparedHit(shown_hit(hit, rank, wanted, ref, context=CONTEXT_LINES), ranks.get(place, 0))
-        for rank, (hit, place) in enumerate(zip(answer.hits, _places(answer.hits), strict=True), 1)
+        ComparedHit(
+            shown_hit(hit, rank, wanted, answer.ref, context=CONTEXT_LINES), ranks.get(place, 0)
+        )
+        for rank, (hit, place) in ranked
     )
 
 

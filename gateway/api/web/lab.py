@@ -89,5 +89,5 @@ def _sides(asked: LabParameters, answers: list[SearchAnswer]) -> tuple[Side, ...
 
 
 def _side(asked: LabParameters, side: str, answer: SearchAnswer, other: SearchAnswer) -> Side:
-    hits = compared(answer, other, asked.q, asked.ref)
+    hits = compared(answer, other, asked.q)
     return Side(side, asked.set_options(side), answer, hits, tuple(notices(answer, asked)))

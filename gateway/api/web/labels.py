@@ -21,6 +21,7 @@ LABELS = {
     "filters.not_languages": "Not language",
     "filters.not_paths": "Not folder",
     "filters.ref": "Ref",
+    "filters.scope": "Scope",
     "top_k": "Hits",
     "page_token": "More results",
     "repository": "Repository",
@@ -42,6 +43,7 @@ LABELS = {
 _COMMANDS = {
     "repos": "“Repositories” above",
     "status": "“Repositories” above",
+    "scopes": "the start page",
     "index": "“Index a repository” under “Repositories”",
     "search": "a search",
     "failures": "“Failed files and reasons” under “Repositories”",

@@ -24,6 +24,7 @@ class SearchParameters(Query):
     not_language: list[Text] = Field(default=[], description="Leave these languages out.")
     not_path: list[Text] = Field(default=[], description="Leave these paths out.")
     ref: Text = Field(default="", description="Branch, tag, or commit.")
+    scope: Text = Field(default="", description="Search only in this scope.")
     collapse: bool = Field(default=False, description="Show the best file of each repository.")
     copies: bool = Field(default=False, description="Show each copy of a hit as a hit.")
     why: bool = Field(default=False, description="Show the parts of each score.")
@@ -41,6 +42,7 @@ class SearchParameters(Query):
                 not_repositories=self.not_repo,
                 not_languages=self.not_language,
                 not_paths=self.not_path,
+                scope=self.scope,
             ),
             top_k=TOP_K,
             options=GivenOptions(values={"rank.collapse_copies": False} if self.copies else {}),

@@ -11,13 +11,14 @@ from codelode.display import plain
 from codelode.text.excerpts import matches, wanted_terms, window
 from gateway.api.web.links import at_lines, code_url
 from gateway.api.web.parameters import SearchParameters
-from gateway.service.results import Copy, Hit, SearchAnswer
+from gateway.service.results import Copy, Hit, ListedScope, SearchAnswer
 
 #: Characters of a line that are shown; minified code has lines of a megabyte.
 MAX_LINE_CHARS = 400
 
-#: Values of a filter that are offered.
+#: Values of a filter that are offered, and scopes, which nothing counts; the start page has all.
 MAX_OFFERED = 8
+MAX_SCOPES = 20
 
 #: The filters that are offered with counts: parameter, title, field of the facet, and the parameter
 #: that excludes a value.
@@ -90,7 +91,7 @@ class Chip:
 
     label: str
     url: str
-    count: int = 0
+    count: int = 0  # 0: not shown
     exclude_url: str = ""
     title: str = ""
 
@@ -114,7 +115,7 @@ class Notice:
 
 def groups(answer: SearchAnswer, asked: SearchParameters) -> tuple[Group, ...]:
     """Return the files in the order of their best hits; collapsed, a group for each repository."""
-    files = _files(answer.hits, asked)
+    files = _files(answer, asked)
     if not asked.collapse:
         return tuple(map(Group, files))
     by_repository: dict[str, list[ShownFile]] = {}
@@ -123,8 +124,13 @@ def groups(answer: SearchAnswer, asked: SearchParameters) -> tuple[Group, ...]:
     return tuple(Group(first, tuple(rest)) for first, *rest in by_repository.values())
 
 
-def facets(answer: SearchAnswer, asked: SearchParameters) -> Iterator[Facet]:
-    """Yield the filters that would divide the candidates further."""
+def facets(
+    answer: SearchAnswer, asked: SearchParameters, scopes: Sequence[ListedScope]
+) -> Iterator[Facet]:
+    """Yield the scopes, and the filters that would divide the candidates further."""
+    if scopes:
+        chips = (Chip(one.name, asked.url(scope=one.name)) for one in scopes[:MAX_SCOPES])
+        yield Facet("Scope", tuple(chips))
     counts = {one.field: one.counts for one in answer.facets.fields} if answer.facets else {}
     for name, title, field, excluding in FACETS:
         held = getattr(asked, name)
@@ -152,6 +158,8 @@ def active(asked: SearchParameters) -> Iterator[Chip]:
             yield Chip(value, asked.without_value(excluding, value), title=f"Not {title.lower()}")
     if asked.ref:
         yield Chip(asked.ref, asked.url(ref=""), title="Ref")
+    if asked.scope:
+        yield Chip(asked.scope, asked.url(scope=""), title="Scope")
 
 
 def notices(answer: SearchAnswer, asked: SearchParameters) -> Iterator[Notice]:
@@ -163,22 +171,22 @@ def notices(answer: SearchAnswer, asked: SearchParameters) -> Iterator[Notice]:
             yield Notice(text[: found.start()], found[1], asked.url(q=found[1]))
 
 
-def _files(hits: Sequence[Hit], asked: SearchParameters) -> list[ShownFile]:
+def _files(answer: SearchAnswer, asked: SearchParameters) -> list[ShownFile]:
     wanted = wanted_terms(asked.q)
     by_file: dict[tuple[str, str], list[ShownHit]] = {}
-    for rank, hit in enumerate(hits, 1):
-        shown = shown_hit(hit, rank, wanted, asked.ref)
+    for rank, hit in enumerate(answer.hits, 1):
+        shown = shown_hit(hit, rank, wanted, answer.ref)
         by_file.setdefault((hit.repository, hit.path), []).append(shown)
-    return [_file(found, asked) for found in by_file.values()]
+    return [_file(found, asked, answer.ref) for found in by_file.values()]
 
 
-def _file(found: list[ShownHit], asked: SearchParameters) -> ShownFile:
+def _file(found: list[ShownHit], asked: SearchParameters, ref: str) -> ShownFile:
     first = found[0].hit
     return ShownFile(
         first.repository,
         first.path,
         first.language,
-        code_url(first.repository, first.path, asked.ref),
+        code_url(first.repository, first.path, ref),
         asked.url(repo=[first.repository], not_repo=[]),
         asked.with_value("not_repo", first.repository),
         tuple(sorted(found, key=lambda one: one.hit.start_line)),

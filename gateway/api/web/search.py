@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
@@ -15,7 +16,7 @@ from gateway.api.web.parameters import SearchParameters
 from gateway.api.web.rendering import page
 from gateway.api.web.results import active, facets, groups, notices
 from gateway.service.capabilities import may
-from gateway.service.results import SearchAnswer
+from gateway.service.results import ListedScope, SearchAnswer
 
 #: Repositories that the first page lists.
 MAX_LISTED = 50
@@ -36,15 +37,18 @@ async def search(
 
 async def _found(call: Call, asked: SearchParameters) -> dict[str, Any]:
     answer = await service.search(call.dependencies, call.principal, asked.given())
+    scopes = () if asked.scope else await service.scopes(call.dependencies, call.principal)
     # A page of hits takes some 20 ms, during which the event loop would answer nobody else.
-    return await asyncio.to_thread(_arranged, answer, asked)
+    return await asyncio.to_thread(_arranged, answer, asked, scopes)
 
 
-def _arranged(answer: SearchAnswer, asked: SearchParameters) -> dict[str, Any]:
+def _arranged(
+    answer: SearchAnswer, asked: SearchParameters, scopes: Sequence[ListedScope]
+) -> dict[str, Any]:
     return {
         "answer": answer,
         "groups": groups(answer, asked),
-        "facets": tuple(facets(answer, asked)),
+        "facets": tuple(facets(answer, asked, scopes)),
         "active": tuple(active(asked)),
         "notices": tuple(notices(answer, asked)),
         "counts": _counts(answer),
@@ -56,11 +60,13 @@ def _arranged(answer: SearchAnswer, asked: SearchParameters) -> dict[str, Any]:
 async def _start(call: Call, asked: SearchParameters) -> dict[str, Any]:
     """Return what the page shows before there is a query."""
     found = await service.repositories(call.dependencies, call.principal)
+    scopes = () if asked.scope else await service.scopes(call.dependencies, call.principal)
     return {
         "answer": None,
         "active": tuple(active(asked)),
         "repositories": found[:MAX_LISTED],
         "total": len(found),
+        "scopes": scopes,
         "may_index": may(call.principal, "start"),
     }
 

@@ -21,6 +21,7 @@ COMMANDS = (
     *("retry", "enrich", "cancel", "label", "remove", "status", "settings"),
     *("keys create", "keys list", "keys revoke", "permissions list", "permissions sync"),
     *("sources check", "sources schema", "sources list", "sources sync"),
+    *("scopes", "scopes check", "scopes schema"),
 )
 #: Options that wait for workers, which are not there.
 WAITING = {"wait", "watch", "follow"}

@@ -121,7 +121,7 @@ def test_every_option_reaches_the_gateway(served, gateway):
         *("search", "q", "--repo", "a", "--repo", "b", "--language", "go", "--path", "src/**"),
         *("--kind", "class", "--symbol", "User*", "--category", "test", "--ref", "v1"),
         *("--top-k", "3", "--not-repo", "c", "--not-lang", "c", "--not-language", "cpp"),
-        *("--not-path", "tests/**"),
+        *("--not-path", "tests/**", "--scope", "payments"),
     )
 
     (request,) = gateway.requests
@@ -133,7 +133,7 @@ def test_every_option_reaches_the_gateway(served, gateway):
     assert [list(filters.languages), list(filters.paths)] == [["go"], ["src/**"]]
     assert [list(filters.kinds), list(filters.symbols)] == [["class"], ["User*"]]
     assert [list(filters.categories), filters.ref] == [["test"], "v1"]
-    assert (request.query, request.top_k) == ("q", 3)
+    assert (request.query, request.top_k, filters.scope) == ("q", 3, "payments")
 
 
 @pytest.mark.parametrize("command", ["search", "context"])

@@ -73,7 +73,7 @@ def test_the_filters_are_those_of_the_command_line():
     command = group.get_command(click.Context(group), "search")
     shown = {one.name for one in command.params if one.multiple} - {"overrides"}
 
-    assert Narrowing.model_fields.keys() - {"structured"} == shown | {"ref"}
+    assert Narrowing.model_fields.keys() - {"structured"} == shown | {"ref", "scope"}
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS.keys())
@@ -122,7 +122,8 @@ async def test_a_hit_is_its_place_its_name_and_its_lines(gateway):
 
 
 async def test_the_arguments_of_a_search_reach_the_gateway(gateway):
-    filters = {name: ["x", "y"] for name in Narrowing.model_fields.keys() - {"structured", "ref"}}
+    names = Narrowing.model_fields.keys() - {"structured", "ref", "scope"}
+    filters: dict[str, object] = {"scope": "payments", **{name: ["x", "y"] for name in names}}
 
     await told(
         gateway,
@@ -287,6 +288,20 @@ async def test_status_shows_repositories_and_runs(gateway, make_run):
         "acme/new is not indexed yet",
         "run: acme/http  indexing  run r1  waits: the model server",
     ]
+
+
+async def test_status_shows_the_scopes_with_what_they_are_for(gateway):
+    gateway.repositories = [registered("acme/http", files=3)]
+    gateway.scopes = [
+        search_pb2.Scope(name=f"s{at}", repository_count=at + 1, description="for money" * (not at))
+        for at in range(60)
+    ]
+
+    lines = (await told(gateway, "status")).splitlines()
+
+    assert lines[1:3] == ["scope: s0, 1 repository: for money", "scope: s1, 2 repositories"]
+    assert lines[51] == "… 10 more scopes"
+    assert "scope" not in await told(gateway, "status", repository="acme/http")
 
 
 async def test_status_of_one_repository_is_about_no_other(gateway):

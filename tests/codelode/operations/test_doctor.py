@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codelode import scopes, sources
 from codelode.backends.local import LocalChunkStore
 from codelode.backends.local.inventory import LocalInventory
 from codelode.backends.redis.connection import connect
@@ -20,7 +21,7 @@ from codelode.backends.redis.references import RedisReferences
 from codelode.backends.redis.stage_outputs import RedisStageOutputs
 from codelode.backends.redis.symbols import RedisSymbols
 from codelode.backends.redis.table_inventory import RedisTableInventory
-from codelode.cli.doctor import sources_problem
+from codelode.cli.doctor import problem_of
 from codelode.errors import Corrupt
 from codelode.ledger import FileManifest, WorkItem
 from codelode.mirrors import folder_name
@@ -174,13 +175,21 @@ def world(redis, redis_url, tmp_path):
 
 def test_a_sources_file_that_cannot_be_used_is_told_with_its_line(tmp_path):
     file = tmp_path / "sources.yaml"
-    assert sources_problem(load_settings()) == ""
+    assert problem_of(load_settings().sources, sources.read) == ""
     settings = load_settings(sources=str(file))
-    assert "cannot read" in sources_problem(settings)
+    assert "cannot read" in problem_of(settings.sources, sources.read)
     file.write_text("connections:\n- {name: work}\n")
-    assert sources_problem(settings) == f"{file}:2: the connection lacks kind"
+    assert problem_of(settings.sources, sources.read) == f"{file}:2: the connection lacks kind"
     file.write_text("connections: []\n")
-    assert sources_problem(settings) == ""
+    assert problem_of(settings.sources, sources.read) == ""
+
+
+def test_a_scopes_file_that_cannot_be_used_is_told_with_its_line(tmp_path):
+    file = tmp_path / "scopes.yaml"
+    settings = load_settings(scopes=str(file))
+    assert "cannot read the scopes file" in problem_of(settings.scopes, scopes.read)
+    file.write_text("scopes:\n  a: 1\n")
+    assert problem_of(settings.scopes, scopes.read).startswith(f"{file}:2: 'a' must be a mapping")
 
 
 def test_what_the_workers_left_is_healthy(world):
