@@ -151,6 +151,11 @@ async def test_a_scope_is_offered_and_then_limits_the_search(tmp_path):
         assert (unknown.status_code, "did you mean" in unknown.text) == (400, True)
 
 
+async def test_all_copies_are_offered_where_there_are_some(two):
+    assert "Show all copies" in (await two.get("/search?q=sessions")).text
+    assert "Show all copies" not in (await two.get("/search?q=sessions&repo=acme/app")).text
+
+
 async def test_chips_narrow_and_exclude(two):
     page = await two.get("/search?q=sessions")
     offered = links(page)
