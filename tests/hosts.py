@@ -400,10 +400,13 @@ class BitbucketServer(CodeHost):
     def value(self, path, parameters, body):
         if path not in ("/rest/api/latest/projects/ACME/repos", "/rest/api/latest/repos"):
             raise KeyError(path)
+        rows = self.rows
+        if path.endswith("latest/repos") and parameters.get("archived", "ACTIVE") == "ACTIVE":
+            rows = [row for row in rows if not row.get("archived")]
         start, limit = int(parameters.get("start", 0)), int(parameters["limit"])
         end = start + limit
-        found = {"start": start, "limit": limit, "values": self.rows[start:end]}
-        is_last = end >= len(self.rows)
+        found = {"start": start, "limit": limit, "values": rows[start:end]}
+        is_last = end >= len(rows)
         return {**found, "isLastPage": is_last, "nextPageStart": None if is_last else end}
 
 

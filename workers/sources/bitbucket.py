@@ -55,7 +55,9 @@ async def repositories_of_server(asked: Host, connection: Connection) -> AsyncIt
     """
     project = quote(connection.organisation, safe="")
     path = f"/projects/{project}/repos" if project else "/repos"
-    async for row in asked.rows(path, _PAGE_OF_SERVER, within="values"):
+    # The list of a project has archived ones, too; that of the server has them on request.
+    params = _PAGE_OF_SERVER if project else {**_PAGE_OF_SERVER, "archived": "ALL"}
+    async for row in asked.rows(path, params, within="values"):
         yield _of_server(row, connection)
 
 
@@ -67,7 +69,7 @@ def _of_server(row: Mapping[str, Any], connection: Connection) -> Listed:
         url=f"{connection.root}/{name}.git",
         is_fork=bool(row.get("origin")),
         is_archived=row.get("archived", False),
-        visibility=_visibility(is_public=row["public"]),
+        visibility=_visibility(is_public=row["public"] or row["project"].get("public", False)),
     )
 
 

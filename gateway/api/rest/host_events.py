@@ -265,7 +265,9 @@ HOSTS: Mapping[HostKind, Host] = {
         updates=_bitbucket_server_updates,
         pushes=frozenset({"repo:refs_changed"}),
         # It reports nothing about those that are created, moved, or deleted.
-        repositories=frozenset({"repo:modified", "repo:forked", "project:modified"}),
+        repositories=frozenset(
+            {"repo:modified", "repo:forked", "project:modified", "proj:modified"}
+        ),
     ),
     HostKind.AZURE: Host(
         is_signed=by_password,

@@ -692,6 +692,28 @@ def test_bitbucket_and_azure_say_what_their_repositories_are(tmp_path):
     }
 
 
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ("{}", {"acme/app", "acme/lib", "acme/tool"}),
+        ("{archived: false}", {"acme/lib", "acme/tool"}),
+        ("{visibility: [public]}", {"acme/tool"}),
+    ],
+)
+def test_a_bitbucket_server_has_archived_repositories_and_public_projects(
+    tmp_path, rules, expected
+):
+    center = BitbucketServer()
+    center.rows[0] |= {"archived": True}
+    center.rows[2]["project"] = {**center.rows[2]["project"], "public": True}
+    text = connection("bitbucket-server", center.url, rules).replace("    organisation: acme\n", "")
+    world = World(tmp_path, text)
+    world.run()
+    center.close()
+
+    assert {*world.ledger.names()} == expected
+
+
 def test_a_list_of_urls_and_a_folder_are_followed_too(tmp_path):
     for name in ("one", "two"):
         subprocess.run(["git", "init", "-q", tmp_path / "git" / name], check=True)
