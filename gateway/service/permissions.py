@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import asdict
+from functools import partial
 
 from codelode.access import Principal
 from codelode.errors import Denied, NotFound
@@ -12,6 +13,7 @@ from codelode.host_permissions import SyncState
 from gateway.service.audit import note
 from gateway.service.capabilities import permitted
 from gateway.service.catalog import unknown
+from gateway.service.declared import once_read
 from gateway.service.dependencies import Dependencies
 from gateway.service.results import ConnectionPermissions, Permissions
 
@@ -34,11 +36,17 @@ async def sync_permissions(
 ) -> tuple[str, ...]:
     """Have the permissions of a connection, or of all, read now; return which, at once.
 
-    Raises NotFound. A job that is lost is sent again, because the connection stays due.
+    Waits for the workers to read a file that was put in place just now. Raises NotFound,
+    InvalidSettings, and Unavailable. A job that is lost is sent again, because the connection stays
+    due.
     """
     _require_everything(principal)
     note(connection=connection[:100])
-    return await asyncio.to_thread(_sync, dependencies, connection)
+    return await once_read(
+        partial(_sync, dependencies, connection),
+        sources=dependencies.settings.sources,
+        is_meant=lambda one: one.permissions is not None and connection in ("", one.name),
+    )
 
 
 def _require_everything(principal: Principal) -> None:

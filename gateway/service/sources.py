@@ -8,16 +8,16 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import asdict
-from pathlib import Path
+from functools import partial
 
-from codelode import sources as sources_file
 from codelode.access import Principal
-from codelode.errors import Denied, InvalidQuery, NotFound, Unavailable
+from codelode.errors import Denied, InvalidQuery, NotFound
 from codelode.ports import SourceStates
 from codelode.repository_sources import Mode, SourceState
 from gateway.service.audit import note
 from gateway.service.capabilities import permitted
 from gateway.service.catalog import unknown
+from gateway.service.declared import once_read
 from gateway.service.dependencies import Dependencies
 from gateway.service.results import Source, SourceChange, Sources
 
@@ -25,11 +25,6 @@ NONE = (
     "no connection has its repositories followed: declare one with `repositories:` in the file "
     "that CODELODE_SOURCES names"
 )
-
-#: How long a connection is waited for that the sources file has and that is not known yet: the
-#: workers look at the file every 5 s, once they have started. Seconds.
-READ_WITHIN_S = 15.0
-_POLL_S = 0.1
 
 
 @permitted
@@ -51,20 +46,11 @@ async def sync_sources(
     """
     _require_everything(principal)
     note(connection=connection[:100], mode=mode[:100])
-    wanted, ends_at = _mode(mode), time.monotonic() + READ_WITHIN_S
-    while True:
-        try:
-            return await asyncio.to_thread(_sync, dependencies, connection, wanted)
-        except NotFound:
-            path = dependencies.settings.sources
-            if not await asyncio.to_thread(_is_declared, path, connection):
-                raise
-        if time.monotonic() >= ends_at:
-            raise Unavailable(
-                "the workers have not read the sources file yet, or read another one: try again, "
-                "and look at the log of the pull workers"
-            )
-        await asyncio.sleep(_POLL_S)
+    return await once_read(
+        partial(_sync, dependencies, connection, _mode(mode)),
+        sources=dependencies.settings.sources,
+        is_meant=lambda one: bool(one.repositories) and connection in ("", one.name),
+    )
 
 
 def problems(known: SourceStates) -> tuple[str, ...]:
@@ -96,15 +82,6 @@ def _mode(mode: str) -> Mode:
     if mode and mode not in tuple(Mode):
         raise InvalidQuery("mode", unknown("mode", mode, tuple(Mode)))
     return Mode(mode) if mode else Mode.SYNC
-
-
-def _is_declared(path: str, connection: str) -> bool:
-    """Return whether the file has a connection to follow, of this name if one is given.
-
-    Raises InvalidSettings.
-    """
-    found = sources_file.read(Path(path).expanduser()) if path else ()
-    return any(one.repositories and connection in ("", one.name) for one in found)
 
 
 def _sources(dependencies: Dependencies) -> Sources:

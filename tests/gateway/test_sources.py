@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib import import_module
 
 import pytest
 
 from codelode.access import EVERYTHING, Principal, Role
 from codelode.errors import InvalidSettings, NotFound, Unavailable
+from codelode.host_permissions import SyncDeclaration
 from codelode.repository_sources import SourceDeclaration
 from gateway import service
+from gateway.service import declared
 
 ROOT = Principal("root", Role.ADMIN, EVERYTHING)
-WORK = SourceDeclaration("work", "urls", "", 300, "rules")
+WORK = SourceDeclaration("work", "gitea", "h.example/", 300, "rules")
+SYNC = SyncDeclaration("work", "gitea", "h.example/", 300, 3600, emails=False, claim="")
 
 
 @pytest.fixture
 def file(tmp_path):
     path = tmp_path / "sources.yaml"
-    path.write_text("connections:\n- {name: work, kind: urls, urls: [https://h.example/a/b]}\n")
+    path.write_text(
+        "connections:\n- {name: work, kind: gitea, url: https://h.example, token: {env: T},\n"
+        "   repositories: {}, permissions: {}}\n"
+    )
     return path
 
 
@@ -29,31 +34,46 @@ def given(dependencies, file):
     return replace(dependencies, settings=settings)
 
 
-async def test_a_sync_waits_until_the_workers_have_read_the_file(given, jobs, monkeypatch):
-    module = import_module("gateway.service.sources")
-    look = module._is_declared
+SYNCS = {
+    "source": service.sync_sources,
+    "permissions": service.sync_permissions,
+}
 
-    def read_after_the_first_look(path, connection):
+
+def declare(given):
+    given.sources.declare([WORK])
+    given.permissions.declare([SYNC])
+
+
+@pytest.mark.parametrize(("job", "sync"), SYNCS.items(), ids=SYNCS)
+async def test_a_sync_waits_until_the_workers_have_read_the_file(
+    given, jobs, monkeypatch, job, sync
+):
+    look = declared._has
+
+    def read_after_the_first_look(*asked):
         """The workers read the file when the connection has not been found once."""
-        given.sources.declare([WORK])
-        return look(path, connection)
+        declare(given)
+        return look(*asked)
 
-    monkeypatch.setattr(module, "_is_declared", read_after_the_first_look)
+    monkeypatch.setattr(declared, "_has", read_after_the_first_look)
 
-    assert await service.sync_sources(given, ROOT, "work") == ("work",)
-    assert jobs.sent == [("source", "work")]
+    assert await sync(given, ROOT, "work") == ("work",)
+    assert jobs.sent == [(job, "work")]
 
 
-async def test_a_file_that_no_worker_reads_is_told(given, monkeypatch):
-    module = import_module("gateway.service.sources")
-    monkeypatch.setattr(module, "READ_WITHIN_S", 0.0)
+@pytest.mark.parametrize("sync", SYNCS.values(), ids=SYNCS)
+async def test_a_file_that_no_worker_reads_is_told(given, monkeypatch, sync):
+    monkeypatch.setattr(declared, "READ_WITHIN_S", 0.0)
     with pytest.raises(Unavailable, match="have not read the sources file yet"):
-        await service.sync_sources(given, ROOT)
+        await sync(given, ROOT)
 
 
 async def test_what_the_file_does_not_declare_is_not_waited_for(given, file):
-    with pytest.raises(NotFound, match="no connection has its repositories followed"):
-        await service.sync_sources(given, ROOT, "other")
+    for sync in SYNCS.values():
+        with pytest.raises(NotFound, match="no connection has"):
+            await sync(given, ROOT, "other")
     file.write_text("connections:\n- {name: work}\n")
-    with pytest.raises(InvalidSettings, match=":2: the connection lacks kind"):
-        await service.sync_sources(given, ROOT)
+    for sync in SYNCS.values():
+        with pytest.raises(InvalidSettings, match=":2: the connection lacks kind"):
+            await sync(given, ROOT)
