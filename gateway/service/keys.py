@@ -71,12 +71,14 @@ async def revoke_key(dependencies: Dependencies, principal: Principal, name: str
 
 def _notices(dependencies: Dependencies, key: ApiKey) -> tuple[str, ...]:
     """Return which repositories the key does not see although its globs match."""
+    within, named = Within(key.bounds), literals(glob for globs in key.bounds for glob in globs)
+    labels = {n: label for n, label in dependencies.ledger.labels().items() if n in within}
+    if key.bounds and not labels:
+        return ("the globs of the key match no repository so far",)
     if key.role is Role.ADMIN:
         return ()
     if not key.bounds:
         return ("without globs, the key sees only the repositories with the label public",)
-    within, named = Within(key.bounds), literals(glob for globs in key.bounds for glob in globs)
-    labels = {n: label for n, label in dependencies.ledger.labels().items() if n in within}
     bare = sum(label is None for label in labels.values())
     private = sum(one is Label.PRIVATE and name not in named for name, one in labels.items())
     reasons = (

@@ -526,4 +526,8 @@ async def test_a_new_key_says_what_it_does_not_see(dependencies):
     assert "1 of the 4 matching repositories: they are private" in private
     assert await notices("two", "pay/a", "pay/d") == ()
     assert await notices("three", role="admin") == ()
+    for name, role in (("five", "reader"), ("six", "admin")):
+        assert await notices(name, "pya/*", role=role) == (
+            "the globs of the key match no repository so far",
+        )
     assert "only the repositories with the label public" in (await notices("four"))[0]
