@@ -14,6 +14,8 @@ MAX_NAME_CHARS = 200
 #: Most characters of a query in a record, of which many may wait to be written. The service
 #: functions refuse longer queries.
 MAX_QUERY_CHARS = 8_192
+#: Fields of the log line that the audit record has too: what a change acted on, and how.
+DETAILS = frozenset({"key", "key_id", "key_role", "label", "ref", "run", "connection", "mode"})
 #: Most characters of a text in the log line: it may quote a request of 512 kB.
 MAX_FIELD_CHARS = 1_000
 
@@ -24,6 +26,7 @@ class CallFacts:
 
     repositories: dict[str, None] = field(default_factory=dict)  # named by the caller, or read
     query: str = ""
+    details: dict[str, str] = field(default_factory=dict)  # by the names of DETAILS
 
 
 _facts: ContextVar[CallFacts] = ContextVar("call_facts")
@@ -41,6 +44,10 @@ def note(**facts: object) -> None:
     structlog.contextvars.bind_contextvars(**{name: _cut(fact) for name, fact in facts.items()})
     if name := facts.get("repository"):
         involve([str(name)])
+    if call := _facts.get(None):
+        call.details |= {
+            name: str(fact)[:MAX_NAME_CHARS] for name, fact in facts.items() if name in DETAILS
+        }
 
 
 def involve(repositories: Iterable[str] = (), *, query: str = "") -> None:

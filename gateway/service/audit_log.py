@@ -202,6 +202,8 @@ def _record(call: Call, *, with_query: bool) -> Record:
         "repositories": list(call.facts.repositories),
         "outcome": _outcome(call.error),
     }
+    if call.facts.details:
+        record["details"] = call.facts.details
     if with_query and call.facts.query:
         record["query"] = call.facts.query
     return record

@@ -40,7 +40,7 @@ async def create_key(
     """
     id, secret = api_keys.generate()
     key = _key(request, principal, id=id, digest=api_keys.digest(secret))
-    note(key=key.name, key_id=id)
+    note(key=key.name, key_id=id, key_role=key.role.value)
     if not await asyncio.to_thread(dependencies.keys.add, key):
         raise InvalidQuery(
             "name", f"{key.name!r} is the name of another key; choose another, or revoke that one"

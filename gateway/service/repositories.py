@@ -69,7 +69,7 @@ async def remove(
 
     Raises NotFound, and InvalidQuery for an unknown ref and for the default one of several.
     """
-    note(repository=name)
+    note(repository=name, **({"ref": ref[:100]} if ref else {}))
     remover = partial(_remove_ref, ref=ref) if ref else _remove
     await asyncio.to_thread(remover, dependencies, principal, name)
 

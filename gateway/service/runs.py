@@ -104,8 +104,9 @@ async def set_default(
     dependencies: Dependencies, principal: Principal, repository: str, ref: str
 ) -> Run:
     """Start a run that indexes the ref and makes it the default one. Raises NotFound."""
+    note(repository=repository, ref=ref[:100])
     run = await asyncio.to_thread(_set_default, dependencies, principal, repository, ref)
-    note(run=run.id, repository=run.repository)
+    note(run=run.id)
     return run
 
 

@@ -187,6 +187,27 @@ async def test_a_refused_call_is_recorded_with_what_the_caller_named(
     assert "word" not in file.read_text()
 
 
+async def test_a_change_is_recorded_with_what_it_acted_on(tmp_path):
+    async with serving(tmp_path) as (channel, file):
+        keys = access_pb2_grpc.AccessServiceStub(channel)
+        index = index_pb2_grpc.IndexServiceStub(channel)
+        for method, request in (
+            (keys.CreateKey, access_pb2.CreateKeyRequest(name="ci", role="indexer")),
+            (keys.RevokeKey, access_pb2.RevokeKeyRequest(name="ci")),
+            (keys.RevokeKey, access_pb2.RevokeKeyRequest(name="gone")),
+            (index.SetLabel, index_pb2.SetLabelRequest(repository="acme/app", label="public")),
+            (index.SetDefaultRef, index_pb2.SetDefaultRefRequest(repository="acme/app", ref="v1")),
+        ):
+            with suppress(aio.AioRpcError):
+                await method(request, metadata=RIGHT)
+    created, *others = [one["details"] for one in lines(file)]
+    id, run = created.pop("key_id"), others[-1].pop("run", "")
+    assert created == {"key": "ci", "key_role": "indexer"}
+    assert others == [{"key": "ci"}, {"key": "gone"}, {"label": "public"}, {"ref": "v1"}]
+    assert id
+    assert run
+
+
 async def test_queries_are_recorded_if_asked_for(tmp_path):
     async with serving(tmp_path, audit_queries=True) as (channel, file):
         await asked(channel)
