@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from codelode.name_prefixes import Cover, cover
+
 if TYPE_CHECKING:
     from codelode.model import RepositoryName
 
@@ -60,9 +62,12 @@ class Visibility:
     """The repositories that may be read: exactly the named ones, or with None all of them.
 
     An empty set means that nothing is visible. Construct one with `of`, or use `EVERYTHING`.
+    `known` are the repositories that were registered when the names were collected, or empty.
     """
 
     names: frozenset[RepositoryName] | None
+    known: frozenset[RepositoryName] = field(default=frozenset(), compare=False, repr=False)
+    _cover: list[Cover | None] = field(default_factory=list, init=False, compare=False, repr=False)
     ordered: tuple[RepositoryName, ...] = field(init=False, compare=False, repr=False)
     digest: str = field(init=False, compare=False, repr=False)  # equal for equal visibilities
 
@@ -74,9 +79,14 @@ class Visibility:
         object.__setattr__(self, "digest", digest)
 
     @classmethod
-    def of(cls, names: Iterable[RepositoryName]) -> Visibility:
+    def of(
+        cls,
+        names: Iterable[RepositoryName],
+        *,
+        known: frozenset[RepositoryName] = frozenset(),
+    ) -> Visibility:
         """Return the visibility of exactly these repositories."""
-        return cls(frozenset(names))
+        return cls(frozenset(names), known)
 
     @property
     def is_everything(self) -> bool:
@@ -93,7 +103,7 @@ class Visibility:
 
     def only(self, names: Iterable[RepositoryName]) -> Visibility:
         """Return the visibility of these repositories as far as they are visible in this one."""
-        return Visibility.of(name for name in names if name in self)
+        return Visibility.of((name for name in names if name in self), known=self.known)
 
     def among(self, named: Sequence[RepositoryName]) -> tuple[RepositoryName, ...] | None:
         """Return those of the named repositories that are visible; without names, all that are.
@@ -103,6 +113,18 @@ class Visibility:
         if self.names is None:
             return tuple(named) or None
         return tuple(name for name in named if name in self.names) if named else self.ordered
+
+    def cover(self) -> Cover | None:
+        """Return a shorter description, computed at the first call; None: there is none.
+
+        It is exact among the known repositories. It may admit those that were registered since,
+        so what it admits must be compared with this visibility.
+        """
+        if self.names is None or not self.known:
+            return None
+        if not self._cover:
+            self._cover.append(cover(self.names, self.known))
+        return self._cover[0]
 
 
 #: The visibility of a principal that may see every repository, also those registered later.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from codelode.access import EVERYTHING, Bounds, Label, Role, Visibility
 from codelode.bounded import put
@@ -35,6 +35,7 @@ class _Snapshot:
     labels: Mapping[RepositoryName, Label | None]
     rules: Rules
     hosts: Hosts
+    known: frozenset[RepositoryName] = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Visibilities:
         self._catalog = catalog
         self._rules = rules
         self._hosts = hosts
-        self._latest = _Snapshot({}, NO_RULES, NO_HOSTS)
+        self._latest = _Snapshot({}, NO_RULES, NO_HOSTS, frozenset())
         self._fresh: FreshCache[None, _Snapshot] = FreshCache(self._read)
         self._held: OrderedDict[_Rights, Visibility] = OrderedDict()
         self._held_of = self._latest
@@ -91,14 +92,14 @@ class Visibilities:
         """Return the present snapshot: the same object while nothing has changed."""
         labels = self._catalog.labels()
         hosts = self._hosts.read(self._catalog.urls) if self._hosts else NO_HOSTS
-        now = _Snapshot(labels, self._rules(), hosts)
+        now = _Snapshot(labels, self._rules(), hosts, frozenset(labels))
         if now != self._latest:
             self._latest = now
         return self._latest
 
 
 def _visibility(rights: _Rights, snapshot: _Snapshot) -> Visibility:
-    return Visibility.of(_seen(rights, snapshot))
+    return Visibility.of(_seen(rights, snapshot), known=snapshot.known)
 
 
 def _seen(rights: _Rights, snapshot: _Snapshot) -> Iterator[RepositoryName]:

@@ -4,13 +4,16 @@
     . .services/env && python tests/bench/visibility.py --store weaviate --pid-file PID
 
 The corpus is that of store.py with two chunks in a file, cut into as many repositories as asked,
-with equally many chunks in all. One caller who sees everything, and others who see a random half,
-tenth, and hundredth, take turns with the same queries, so that all meet the same load of the
-machine. Besides the time that a caller waits, the processor time is told, which depends less on
-that load: of this program and, if the file with its process id is given, of the Weaviate server.
+with equally many chunks in all. A caller who sees everything takes turns with others with the same
+queries, so that all meet the same load of the machine. The others see a random half, tenth, and
+hundredth, the repositories of every other of the 97 teams, and those but for 3 % that are private.
+`--names` says how names tell the team: each is an owner, or the first word of names of four owners,
+or does not appear in them (flat).
 
-Then follow the other costs of a call that may depend on the number of repositories: the visibility
-itself, and what the service layer reads from a ledger in a Redis of its own.
+Besides the time that a caller waits, the processor time is told, which depends less on that load:
+of this program and, if the file with its process id is given, of the Weaviate server. Then follow
+the other costs of a call that may depend on the number of repositories: the visibility itself, and
+what the service layer reads from a ledger in a Redis of its own.
 """
 
 from __future__ import annotations
@@ -57,15 +60,24 @@ LIMIT = 100
 CHUNKS_PER_FILE = 2
 FILES_PER_CALL = 128
 SHARES = {"half": 0.5, "tenth": 0.1, "hundredth": 0.01}
+TEAMS = 97
+PRIVATE = 0.03
+
+#: How the name of a repository follows from its number.
+NAMES: dict[str, Callable[[int], str]] = {
+    "owners": lambda n: f"team{n % TEAMS}/r{n}",
+    "words": lambda n: f"acme{n % 4}/team{n % TEAMS}-r{n}",
+    "flat": lambda n: f"acme{n % 4}/r{n}",
+}
 
 Figures = dict[str, object]
 
 
-def files(repositories: int, chunks: int) -> Iterator[tuple[FileChunks, Query]]:
+def files(names: list[RepositoryName], chunks: int) -> Iterator[tuple[FileChunks, Query]]:
     """Yield the files of the corpus, dealt out to the repositories, each with a query about it."""
     corpus = Corpus()
     for number, (file, drawn) in enumerate(corpus.files(chunks, per_file=CHUNKS_PER_FILE)):
-        name = RepositoryName(f"team{number % repositories % 97}/r{number % repositories}")
+        name = names[number % len(names)]
         yield _moved(file, name), replace(corpus.query(file, drawn), repository=name)
 
 
@@ -80,27 +92,38 @@ def _moved(file: FileChunks, name: RepositoryName) -> FileChunks:
 
 
 def filled(
-    write: Callable[[list[FileChunks]], None], repositories: int, chunks: int, queries: int
+    write: Callable[[list[FileChunks]], None],
+    names: list[RepositoryName],
+    chunks: int,
+    queries: int,
 ) -> list[Query]:
     """Write the corpus; return queries about files from all over it."""
     asked: list[Query] = []
     every = max(1, chunks // CHUNKS_PER_FILE // (queries + WARM_UP))
-    written = files(repositories, chunks)
+    written = files(names, chunks)
     while batch := list(islice(written, FILES_PER_CALL)):
         write([file for file, _ in batch])
         asked += [query for _, query in batch]
     return asked[::every]
 
 
-def callers(repositories: int) -> dict[str, Visibility]:
-    """Return the visibility of each caller; random, so no prefix of a name describes it."""
-    names = [RepositoryName(f"team{n % 97}/r{n}") for n in range(repositories)]
-    drawn = random.Random(repositories)
-    limited = {
-        who: Visibility.of(drawn.sample(names, max(1, int(repositories * share))))
-        for who, share in SHARES.items()
+def named(repositories: int, how: str) -> list[RepositoryName]:
+    return [RepositoryName(NAMES[how](number)) for number in range(repositories)]
+
+
+def callers(names: list[RepositoryName]) -> dict[str, Visibility]:
+    """Return the visibility of each caller."""
+    drawn = random.Random(len(names))
+    seen = {
+        who: drawn.sample(names, max(1, int(len(names) * share))) for who, share in SHARES.items()
     }
-    return {"all": EVERYTHING, **limited}
+    seen["teams"] = [name for number, name in enumerate(names) if number % TEAMS % 2]
+    seen["most of teams"] = [name for name in seen["teams"] if drawn.random() > PRIVATE]
+    known = frozenset(names)
+    return {
+        "all": EVERYTHING,
+        **{who: Visibility.of(some, known=known) for who, some in seen.items()},
+    }
 
 
 async def taking_turns(
@@ -152,25 +175,28 @@ def of_the_store(search: Any, seen: Mapping[str, Visibility]) -> dict[str, Any]:
 
 
 async def measured(
-    search: Any, repositories: int, queries: list[Query], processor_s: Callable[[], float]
+    search: Any,
+    names: list[RepositoryName],
+    queries: list[Query],
+    processor_s: Callable[[], float],
 ) -> Figures:
-    return await taking_turns(of_the_store(search, callers(repositories)), queries, processor_s)
+    return await taking_turns(of_the_store(search, callers(names)), queries, processor_s)
 
 
-async def embedded(given: argparse.Namespace, repositories: int) -> Figures:
+async def embedded(given: argparse.Namespace, names: list[RepositoryName]) -> Figures:
     with tempfile.TemporaryDirectory(prefix="visibility-") as folder:
         at = Path(folder) / "index"
         store = LocalChunkStore(at, dim=DIM, identity=IDENTITY)
-        asked = filled(store.replace, repositories, given.chunks, given.queries)
+        asked = filled(store.replace, names, given.chunks, given.queries)
         store.maintain()
         search = LocalChunkSearch(at, dim=DIM, identity=IDENTITY)
         try:
-            return await measured(search, repositories, asked, time.process_time)
+            return await measured(search, names, asked, time.process_time)
         finally:
             await search.close()
 
 
-async def clustered(given: argparse.Namespace, repositories: int) -> Figures:
+async def clustered(given: argparse.Namespace, names: list[RepositoryName]) -> Figures:
     from clustered_store import VERSION, _objects, address_of_services, library_batch
 
     from codelode.backends.weaviate import TenantIndex, WeaviateChunkSearch, versions
@@ -185,12 +211,12 @@ async def clustered(given: argparse.Namespace, repositories: int) -> Figures:
             asked = filled(
                 # Many times faster than `replace`, which reads each repository first.
                 lambda files: library_batch(objects, _objects(files)),
-                repositories,
+                names,
                 given.chunks,
                 given.queries,
             )
             both = partial(_both_s, given.pid_file)
-            return await measured(search, repositories, asked, both)
+            return await measured(search, names, asked, both)
         finally:
             await search.close()
             for found in client.collections.list_all(simple=True):
@@ -208,9 +234,9 @@ def _both_s(pid_file: Path | None) -> float:
     return own + sum(map(int, stat[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
-def other_costs(repositories: int) -> Figures:
+def other_costs(names: list[RepositoryName]) -> Figures:
     """Return milliseconds of what a call may do besides the search, by caller."""
-    seen = callers(repositories)
+    seen = callers(names)
     found: Figures = {
         "Visibility.of": {
             who: _ms(partial(Visibility.of, visible.names), 20)
@@ -220,17 +246,16 @@ def other_costs(repositories: int) -> Figures:
     }
     with tempfile.TemporaryDirectory(prefix="visibility-") as folder, redis(Path(folder)) as url:
         ledger = registry.ledger(Settings(redis_url=url))
-        for at in range(repositories):
-            name = RepositoryName(f"team{at % 97}/r{at}")
+        for name in names:
             ledger.register(Repository(name, f"https://host/{name}", RefName("main")))
             run = ledger.create(name, RefName("main"))
             assert ledger.claim(run.id, worker="bench")
             plan = FileManifest(Revision("1" * 40), ())
             ledger.plan(run.id, plan, ref=RefName("main"), fingerprint="bench")
-        named = {who: _first(visible, repositories) for who, visible in seen.items()}
+        first = {who: next(iter(visible.ordered), names[-1]) for who, visible in seen.items()}
         catalogs = {who: VisibleCatalog(ledger, visible) for who, visible in seen.items()}
         reads: dict[str, Callable[[str], Any]] = {
-            "one named repository": lambda who: catalogs[who].known([named[who]]),
+            "one named repository": lambda who: catalogs[who].known([first[who]]),
             "names of all (explain, graph)": lambda who: catalogs[who].names(),
             "recent runs (status)": lambda who: catalogs[who].recent(20),
             "a ref of all (filter by ref alone)": lambda who: catalogs[who].ref("main"),
@@ -238,11 +263,6 @@ def other_costs(repositories: int) -> Figures:
         for what, read in reads.items():
             found[what] = {who: _ms(partial(read, who), 5) for who in seen}
     return found
-
-
-def _first(visible: Visibility, repositories: int) -> RepositoryName:
-    last = repositories - 1
-    return next(iter(visible.ordered), RepositoryName(f"team{last % 97}/r{last}"))
 
 
 def _ms(call: Callable[[], Any], times: int) -> float:
@@ -259,18 +279,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--store", choices=("local", "weaviate"), default="local")
     parser.add_argument("--repositories", default="10,1000,10000", help="by comma")
+    parser.add_argument("--names", choices=tuple(NAMES), default="owners")
     parser.add_argument("--chunks", type=int, default=20_000)
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--pid-file", type=Path, help="of the Weaviate server")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     given = parser.parse_args()
     measure = embedded if given.store == "local" else clustered
-    facts = {**machine(), "store": given.store, "chunks": given.chunks}
+    facts = {**machine(), "store": given.store, "names": given.names, "chunks": given.chunks}
     results: Figures = {}
     for repositories in map(int, given.repositories.split(",")):
-        found = {"search": asyncio.run(measure(given, repositories))}
+        names = named(repositories, given.names)
+        found = {"search": asyncio.run(measure(given, names))}
         if given.store == "local":
-            found["other costs, ms"] = other_costs(repositories)
+            found["other costs, ms"] = other_costs(names)
         results[f"{repositories} repositories"] = found
         print(repositories, json.dumps(found, indent=1), f"load {load():.1f}", flush=True)
     if given.json:

@@ -38,6 +38,15 @@ def test_equal_visibilities_share_a_digest_and_others_do_not():
     assert Visibility.of(["b", "a"]).digest == Visibility.of(["a", "b", "a"]).digest
 
 
+def test_the_cover_of_a_visibility_is_made_of_what_was_known():
+    names, all = [f"a/{n}" for n in range(9)], [f"a/{n}" for n in range(10)]
+    seen = Visibility.of(names, known=frozenset(all))
+    assert seen.cover() == (("a/",), (), ("a/9",))
+    assert seen == Visibility.of(names)
+    assert seen.only(all).cover() == seen.cover()
+    assert [one.cover() for one in (EVERYTHING, Visibility.of(names))] == [None, None]
+
+
 def test_a_principal_without_a_visibility_cannot_be_built():
     with pytest.raises(TypeError):
         Principal("somebody", Role.READER)  # type: ignore[call-arg]

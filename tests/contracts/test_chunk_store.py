@@ -850,6 +850,52 @@ async def test_what_is_found_is_what_filtering_afterwards_leaves(
     assert await many.search.count(seen) == 3 * len(inside)
 
 
+FEW = st.lists(st.sampled_from(REPOSITORIES), unique=True, max_size=2).map(frozenset)
+
+
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    teams=st.sampled_from([(0,), (1, 2), (0, 1, 2)]),
+    exceptions=FEW,
+    registered_since=FEW,
+    removed_since=st.sampled_from([(), (RepositoryName("team0/gone"),)]),
+    limit=st.sampled_from([1, 5, 100]),
+)
+async def test_whole_owners_admit_what_is_visible_whatever_was_registered_since(
+    many, teams, exceptions, registered_since, removed_since, limit
+):
+    inside = {name for name in REPOSITORIES if name.startswith(tuple(f"team{n}/" for n in teams))}
+    known = frozenset({*REPOSITORIES, *removed_since} - registered_since)
+    seen = Visibility.of((inside ^ exceptions) & known, known=known)
+
+    def is_inside(hit):
+        return hit.chunk.repository in seen
+
+    for asked in (("shared", None), ("", NORTHEAST)):
+        everything = await many.found(*asked, limit=200)
+        for globs in ((), ("*.py",)):
+            found = await many.found(*asked, limit=limit, visible=seen, paths=globs)
+            assert all(map(is_inside, found))
+            assert scores(found) == scores(filter(is_inside, everything))[:limit]
+    both = await many.found("shared", NORTHEAST, limit=200, visible=seen)
+    assert by_id(both) == by_id(filter(is_inside, await many.found("shared", NORTHEAST, limit=200)))
+
+
+async def test_a_repository_of_another_owner_is_seen_by_those_who_see_that_owner(many):
+    before, after = REPOSITORIES[0], RepositoryName("team1/moved")
+    others = frozenset(REPOSITORIES) - {before}
+    many.store.replace(placed(chunk("moved.py", "shared", repository=after)))
+    many.store.remove_repository(before)
+
+    for known in (others | {before}, others | {after}):
+        for team in ("team0/", "team1/"):
+            seen = Visibility.of([n for n in known if n.startswith(team)], known=known)
+            found = {hit.chunk.repository for hit in await many.found("shared", visible=seen)}
+            assert found == seen.names - {before}
+
+
 async def test_a_visibility_of_thousands_of_repositories_admits_exactly_those(many):
     elsewhere = [RepositoryName(f"team{number}/elsewhere") for number in range(5_000)]
     for inside in (REPOSITORIES[::2], REPOSITORIES[:1], []):

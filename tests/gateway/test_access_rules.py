@@ -366,6 +366,24 @@ async def test_changes_of_labels_repositories_and_rules_are_followed(ledger):
     assert await seen() == set()
 
 
+async def test_an_owner_of_whom_all_is_visible_stands_for_its_repositories_until_one_is_hidden(
+    ledger,
+):
+    names = [f"pay__r{number}" for number in range(9)]
+    registered(ledger, **dict.fromkeys(names, Label.INTERNAL), other__r=Label.INTERNAL)
+    ann = Identity("user:ann", Role.READER)
+    found = Visibilities(ledger, lambda: Rules(people={"user:ann": Grant(("pay/*",))}))
+    found._fresh._clock = iter(range(9)).__next__
+
+    _, before = await found.of(ann)
+    registered(ledger, pay__hidden=None)
+    _, after = await found.of(ann)
+
+    assert before.cover() == (("pay/",), (), ())
+    assert after == before
+    assert after.cover() == (("pay/",), (), ("pay/hidden",))
+
+
 async def test_admins_are_served_without_a_look_at_the_catalog():
     class Away(MemoryLedger):
         def labels(self):

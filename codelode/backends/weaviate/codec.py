@@ -33,6 +33,7 @@ from codelode.backends import words
 from codelode.backends.weaviate.schema import VECTOR
 from codelode.errors import SchemaMismatch
 from codelode.model import Category, Chunk, ChunkId, Kind, RefName
+from codelode.name_prefixes import prefixes
 from codelode.names import Names, names_of
 from codelode.vectors import Vector
 
@@ -133,6 +134,7 @@ def encode(new: NewObject) -> DataObject[Any, Any]:
     properties = {
         **_path_properties(chunk.path),
         "repository": text(chunk.repository),
+        "prefixes": prefixes(text(chunk.repository)),
         "bucket": chunk.id[:_BUCKET_DIGITS],
         "language": text(chunk.language),
         "kind": chunk.kind.value,

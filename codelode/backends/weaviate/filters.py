@@ -26,6 +26,7 @@ from codelode.backends.weaviate.codec import (
 )
 from codelode.grams import NOTHING, AnyOf, Grams
 from codelode.model import Chunk, FileKey, Filters, RefName, RepositoryName
+from codelode.name_prefixes import Cover
 
 #: A base name pattern that names an extension only.
 _ANY_WITH_EXTENSION = re.compile(r"\*\.([^*?.]+)")
@@ -38,12 +39,16 @@ _AMBIGUOUS = re.compile(r"[\s\\␠]")
 
 
 @lru_cache(maxsize=16)  # most searches use one of a few filters; some have thousands of globs
-def condition(filters: Filters) -> FilterReturn | None:
-    """Return a condition that every chunk inside the filters meets; None: no chunk can match."""
+def condition(filters: Filters, cover: Cover | None = None) -> FilterReturn | None:
+    """Return a condition that every chunk inside the filters meets; None: no chunk can match.
+
+    With a cover, the chunks of the repositories that it covers.
+    """
     if not all(map(_can_match, (filters.paths, filters.within, filters.symbols))):
         return None
     conditions = [
         equals("refs", filters.ref),
+        None if cover is None else _covered(cover),
         *(one_of(name, values) for name, values in _fields(filters).items() if values),
         _any_of([_path(glob) for glob in filters.paths if glob]),
         _any_of([_path(glob) for glob in filters.within if glob]),
@@ -130,6 +135,12 @@ def path_matcher(filters: Filters) -> Callable[[str], bool]:
 def _any_matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
     tests = [globs.matches_path(text(glob)) for glob in patterns]
     return lambda path: any(match(path) for match in tests)
+
+
+def _covered(cover: Cover) -> FilterReturn:
+    values = {"prefixes": cover.prefixes, "repository": cover.names}
+    covered = Filter.any_of([one_of(name, some) for name, some in values.items() if some])
+    return covered & _none_of("repository", cover.but) if cover.but else covered
 
 
 def _fields(filters: Filters) -> dict[str, tuple[str, ...]]:

@@ -28,7 +28,7 @@ from weaviate.classes.config import (
 )
 
 #: Incremented with every change to the properties or to how their text is made.
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 EF = 128
 EF_CONSTRUCTION = 128
@@ -133,6 +133,7 @@ def _properties() -> list[Property]:
     return [
         *map(_filtered, ("repository", "path", "basename", "extension", "bucket")),
         *map(_filtered, ("language", "kind", "category", "block_type")),
+        _filtered("prefixes", DataType.TEXT_ARRAY),
         _filtered("folders", DataType.TEXT_ARRAY),
         _filtered("names", DataType.TEXT_ARRAY),
         _filtered("refs", DataType.TEXT_ARRAY),

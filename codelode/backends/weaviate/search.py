@@ -124,19 +124,17 @@ class WeaviateChunkSearch:
         query = asked.bounded()
         if query is None or query.limit <= 0:
             return []
-        where = condition(query.filters)
-        if where is None:
-            return []
         require_dim(query.vector, self._version.dim, index=self._index.alias)
+        is_coverable = not (asked.visible.is_everything or asked.filters.repositories)
+        cover = await asyncio.to_thread(asked.visible.cover) if is_coverable else None
 
         async def search(tenant: TenantObjects) -> Sequence[Candidate]:
-            top_k, limit = _top_k_query(tenant, query, where)
-            if not has_globs(query.filters):
-                candidates = await self._candidates(tenant, query, await top_k(limit=limit))
-                if candidates is not None:
-                    return candidates
-            hits = await self._matching_globs(top_k, limit, query)
-            return await self._candidates(tenant, query, hits) or ()
+            if cover is not None:
+                found = await self._top_k(tenant, query, condition(asked.filters, cover))
+                if all(one.chunk.repository in asked.visible for one in found):
+                    return found
+                # A hidden repository that is newer than the visibility took the place of others.
+            return await self._top_k(tenant, query, condition(query.filters))
 
         return await self._call(search, empty=[])
 
@@ -181,6 +179,20 @@ class WeaviateChunkSearch:
         self._current = None
         if client is not None:
             await client.close()
+
+    async def _top_k(
+        self, tenant: TenantObjects, query: HybridQuery, where: FilterReturn | None
+    ) -> Sequence[Candidate]:
+        """Return the best chunks that meet the condition and match the globs."""
+        if where is None:
+            return ()
+        top_k, limit = _top_k_query(tenant, query, where)
+        if not has_globs(query.filters):
+            candidates = await self._candidates(tenant, query, await top_k(limit=limit))
+            if candidates is not None:
+                return candidates
+        hits = await self._matching_globs(top_k, limit, query)
+        return await self._candidates(tenant, query, hits) or ()
 
     async def _candidates(
         self, tenant: TenantObjects, query: HybridQuery, hits: Sequence[FoundObject]

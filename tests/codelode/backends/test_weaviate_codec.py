@@ -45,7 +45,7 @@ def test_an_object_is_decoded_once_and_a_full_cache_drops_its_older_half(chunk_o
 
 
 def test_the_meaning_of_an_ids_last_digit_changes_with_the_schema_only():
-    assert SCHEMA_VERSION == 7
+    assert SCHEMA_VERSION == 8
     assert [category.value for category in CATEGORY_DIGITS] == [
         "source",
         "test",
