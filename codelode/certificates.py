@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,17 @@ def read_certificate(chain_file: Path, key_file: Path) -> Certificate:
     begins, ends = leaf.not_valid_before_utc, leaf.not_valid_after_utc
     _check_time(chain_file, begins, ends)
     return Certificate(chain, key, _names(leaf), begins, ends)
+
+
+@cache
+def usual_authorities() -> ssl.SSLContext:
+    """Return what HTTP clients trust for which the environment names no other authorities.
+
+    Reading the certificates takes 30 ms of processor time, so all clients of a process share them.
+    """
+    import httpx
+
+    return httpx.create_ssl_context(trust_env=False)
 
 
 def read_authorities(file: Path) -> bytes:

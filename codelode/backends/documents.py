@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import httpx
 
+from codelode.certificates import usual_authorities
 from codelode.errors import Unavailable
 from codelode.loopback import is_unreadable_on_the_way
 
@@ -55,7 +56,15 @@ def _fetched(url: str, form: Mapping[str, str] | None, *, with_refusals: bool) -
     """Return the content, of which no more than the limit is read."""
     content, ends_at = bytearray(), time.monotonic() + TIMEOUT_S
     method, data = ("GET", None) if form is None else ("POST", dict(form))
-    with httpx.stream(method, url, data=data, timeout=TIMEOUT_S, follow_redirects=False) as answer:
+    with httpx.stream(
+        method,
+        url,
+        data=data,
+        timeout=TIMEOUT_S,
+        follow_redirects=False,
+        verify=not url.lower().startswith("http:")
+        or usual_authorities(),  # which http does not need
+    ) as answer:
         is_refusal = with_refusals and answer.is_client_error and answer.status_code != 429
         if answer.status_code != httpx.codes.OK and not is_refusal:
             raise Unavailable(f"{url} answers with status {answer.status_code}")

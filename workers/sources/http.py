@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 
+from codelode.certificates import usual_authorities
 from codelode.errors import CodelodeError, Denied, NotFound, Unavailable
 from codelode.loopback import is_loopback
 from workers.sources.limits import Budgets, asked_pause
@@ -86,11 +87,13 @@ class Host:
     async def __aenter__(self) -> Host:
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._name = urlsplit(self.url).netloc
+        is_here = is_loopback(urlsplit(self.url).hostname or "")
         self._client = httpx.AsyncClient(
             headers=dict(self.headers),
             timeout=TIMEOUT_S,
             follow_redirects=False,
-            trust_env=not is_loopback(urlsplit(self.url).hostname or ""),
+            trust_env=not is_here,
+            verify=usual_authorities() if is_here else True,
             limits=httpx.Limits(max_connections=AT_ONCE),
         )
         return self

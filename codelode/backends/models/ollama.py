@@ -20,6 +20,7 @@ import structlog
 from codelode.backends.models.http import may_use_proxy, sendable, translated
 from codelode.backends.models.remote import Remote, RetryPolicy
 from codelode.backends.models.served import Limits, ServedEmbedder
+from codelode.certificates import usual_authorities
 from codelode.errors import CodelodeError, Unavailable
 
 EMBEDDING_MODEL = "nomic-embed-text"
@@ -123,7 +124,10 @@ class Server:
             if timeout_s not in self._clients:
                 timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S))
                 self._clients[timeout_s] = ollama.Client(
-                    host=self._url, timeout=timeout, trust_env=may_use_proxy(self._url)
+                    host=self._url,
+                    timeout=timeout,
+                    trust_env=may_use_proxy(self._url),
+                    verify=may_use_proxy(self._url) or usual_authorities(),
                 )
             return self._clients[timeout_s]
 
