@@ -19,7 +19,7 @@ test: check  ## every check and every test, with real servers
 	@$(BIN)/pytest --numprocesses $(PROCESSES) $(DISTRIBUTION)
 
 test-unit: $(READY)  ## the quick tests, which need no server
-	@$(BIN)/pytest -m "not server and not slow" --numprocesses auto $(DISTRIBUTION)
+	@SHORT_TESTS=1 $(BIN)/pytest -m "not server and not slow" --numprocesses auto $(DISTRIBUTION)
 
 check: $(READY)  ## style, types, import rules; changes nothing
 	@$(BIN)/ruff check --quiet .

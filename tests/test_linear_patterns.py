@@ -23,6 +23,8 @@ from typing import Any
 
 import pytest
 
+from tests.examples import IS_SHORT
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("codelode", "workers", "gateway", "deploy")
 
@@ -411,20 +413,13 @@ def found() -> list[Used]:
     return patterns()
 
 
-with_few_or_all_inputs = pytest.mark.parametrize(
-    "is_quick",
-    [pytest.param(True, id="few inputs"), pytest.param(False, id="all", marks=pytest.mark.slow)],
-)
-
-
-@with_few_or_all_inputs
 @pytest.mark.parametrize("package", PACKAGES)
 def test_the_time_of_a_pattern_grows_with_the_length_of_its_input(
-    found: list[Used], package: str, is_quick: bool
+    found: list[Used], package: str
 ) -> None:
     own = [used for used in found if used.name.startswith(f"{package}.")]
     assert own
-    firsts = (next(filter(None, slow_runs(used, is_quick=is_quick)), "") for used in own)
+    firsts = (next(filter(None, slow_runs(used, is_quick=IS_SHORT)), "") for used in own)
     assert list(filter(None, firsts)) == []
 
 

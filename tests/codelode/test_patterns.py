@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codelode import patterns
+from tests.examples import examples
 
 
 def _ignored(lines, path, *, is_folder=False):
@@ -142,7 +143,9 @@ _LINES = st.builds(
 _FILES = st.lists(_LINES, max_size=5).map("\n".join)
 
 
-@settings(max_examples=100, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(
+    max_examples=examples(100, short=40), suppress_health_check=list(HealthCheck), deadline=None
+)
 @given(root=_FILES, nested=_FILES, paths=st.lists(_PATHS, min_size=1, max_size=12, unique=True))
 def test_git_ignores_the_same_files(worktree, root, nested, paths):
     folder = _emptied(worktree)

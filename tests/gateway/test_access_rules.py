@@ -27,6 +27,7 @@ from gateway.access.rules import AccessFile, Grant, Rules, parse
 from gateway.access.visibility import VISIBILITIES_HELD, Visibilities
 from gateway.app import Gateway
 from gateway.service.requests import CreateKeyRequest, RegisterRequest, StartRequest
+from tests.examples import examples
 
 ADMIN = Principal("token", Role.ADMIN, EVERYTHING)
 GOOD = """
@@ -313,7 +314,7 @@ names = st.sampled_from(["a", "b", "pay/a", "pay/b", "pay/x/c"])
 globs = st.sampled_from(["a", "*", "**", "pay/*", "pay/a", "pay/**"])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200, short=60), deadline=None)
 @given(
     labels=st.dictionaries(names, st.sampled_from([None, *Label])),
     role=st.sampled_from(Role),

@@ -31,6 +31,7 @@ from gateway.state import (
     SearchState,
     estimated_tokens,
 )
+from tests.examples import examples
 from workers.parse import parse
 
 HTTP = RepositoryName("acme/http")
@@ -73,7 +74,7 @@ def headed(text, paths):
     return {(path, line) for path, line in places if path in paths}
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100, short=40))
 @given(data=st.data(), shown=st.integers(1, 12), near=st.integers(0, 6), edges=st.integers(0, 30))
 def test_more_budget_never_loses_a_hit(data, shown, near, edges):
     few, many = sorted(data.draw(st.tuples(st.integers(100, 4_000), st.integers(100, 4_000))))

@@ -72,12 +72,13 @@ from gateway.api.web.pages import PART
 from gateway.calls import Calls
 from gateway.highlighting import Highlighter
 from gateway.service import limits
+from tests.examples import examples
 from tests.worlds import World
 
 SEED = 20_261_125
 #: Requests in all, which take about 50 s of processor time.
 REQUESTS = 10_000
-COMMANDS, TOOLS, PAGES = 60, 300, 400
+COMMANDS, TOOLS, PAGES = 60, examples(300, short=150), 400
 #: Requests between two changes of rights.
 STEADY = 20
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from codelode.v1 import access_pb2, graph_pb2, index_pb2, search_pb2
 from tests.contracts.test_faces import HTTP, WEB, Running
+from tests.examples import examples
 
 SERVICES = [
     service
@@ -104,21 +105,9 @@ def answered(channel, path, method, request):
 
 
 @pytest.mark.parametrize("name", METHODS)
-@settings(max_examples=12, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(240, short=12), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_malformed_call_gets_an_answer_that_says_what_is_wrong(channel, name, data):
-    assert_tells_what_is_wrong(channel, name, data)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", METHODS)
-@settings(max_examples=240, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_each_of_many_malformed_calls_gets_such_an_answer(channel, name, data):
-    assert_tells_what_is_wrong(channel, name, data)
-
-
-def assert_tells_what_is_wrong(channel, name, data):
     path, method = METHODS[name]
     request = data.draw(requests(method.input_type))
 

@@ -48,6 +48,7 @@ from gateway.service.requests import (
     SymbolsRequest,
 )
 from gateway.service.results import ContextAnswer
+from tests.examples import examples
 from tests.worlds import World
 
 #: A word for each repository that only its own files hold.
@@ -354,7 +355,7 @@ def asked_of_both(folder, seen, call):
     return SimpleNamespace(full=full, bare=bare, hidden=hidden, absent=absent, runs=run_names)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150, short=40))
 @given(seen=shown, call=READS)
 @example(seen={0, 1}, call=("graph", GraphRequest("src/index.js", reverse=True)))
 @example(seen={0}, call=("explain", ExplainRequest("load")))
@@ -363,13 +364,17 @@ def asked_of_both(folder, seen, call):
 @example(seen={1}, call=("similar", SimilarRequest(path="lib/store.py", line=1)))
 @example(seen={1, 2}, call=("failures", FailuresRequest(page_size=1, include_skipped=True)))
 def test_reads_of_what_is_hidden_are_those_of_what_was_never_indexed(folder, seen, call):
+    """And hold no word of it where the request has none: a message repeats what it was asked."""
     found = asked_of_both(folder, seen, call)
 
     runs = run_names(found.full, found.bare)
     assert comparable(found.hidden, runs) == comparable(found.absent, runs)
+    for number in set(range(len(MARKS))) - set(seen):
+        if not holds(call[1], MARKS[number]) and call[0] != "watch":
+            assert not holds(found.hidden, MARKS[number])
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80, short=25))
 @given(seen=shown, call=WRITES)
 def test_writes_to_what_is_hidden_are_those_to_what_was_never_indexed(folder, seen, call):
     found = asked_of_both(folder, seen, call)
@@ -388,19 +393,8 @@ def holds(value, mark):
     return mark in repr(value).lower()
 
 
-@settings(max_examples=150)
-@given(seen=shown, call=READS)
-def test_nothing_that_comes_back_holds_a_word_of_what_is_hidden(folder, seen, call):
-    """Where the request itself does not: a message repeats what it was asked."""
-    found = asked_of_both(folder, seen, call)
-
-    for number in set(range(len(MARKS))) - set(seen):
-        if not holds(call[1], MARKS[number]) and call[0] != "watch":
-            assert not holds(found.hidden, MARKS[number])
-
-
 @given(seen=shown, top_k=st.integers(1, 4), query=st.sampled_from(WORDS))
-@settings(max_examples=60)
+@settings(max_examples=examples(60, short=20))
 def test_pages_of_another_visibility_are_refused_and_own_ones_hold_nothing_hidden(
     folder, seen, top_k, query
 ):

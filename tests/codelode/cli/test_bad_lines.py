@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from codelode.cli import main
 from codelode.cli.command import codelode as group
 from tests.contracts.test_faces import HTTP, Running
+from tests.examples import examples
 
 #: The commands that ask a gateway; the others start, stop, or rewrite a cluster, or open a browser.
 COMMANDS = (
@@ -73,7 +74,7 @@ def address(tmp_path_factory):
 
 @pytest.mark.usefixtures("address")
 @pytest.mark.parametrize("name", COMMANDS)
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40, short=15), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_wrong_command_line_ends_with_a_plain_error(name, data):
     command: click.Command | None = group

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from codelode.definitions import definition, headed
 from codelode.model import Kind, embedding_text, locate
+from tests.examples import examples
 from tests.processor_time import processor_time_below
 from workers.parse import chunk, decode, parse
 from workers.parse.pieces import OVERLAP_CHARS
@@ -57,7 +58,7 @@ def assert_partition(data, parsed):
     assert "".join(contents) == text
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150, short=50), deadline=None)
 @given(data=files(), path=st.sampled_from(PATHS))
 def test_pieces_partition_any_file_byte_for_byte(data, path):
     assert_partition(data, parse(data, path=path))

@@ -11,6 +11,7 @@ from codelode.backends.memory.graph import MemoryGraph
 from codelode.backends.memory.references import MemoryReferences
 from codelode.ledger import FileManifest, WorkItem
 from codelode.model import DEFAULT_REF, BlobId, FileRecord, FileState, Revision, SourceFile
+from tests.examples import examples
 from workers.parse import imports, parse
 
 REPO = "acme/app"
@@ -214,7 +215,7 @@ commits = st.lists(st.sets(st.sampled_from(sorted(POOL))), min_size=1, max_size=
 
 
 @example(commits=[{"src/m.rs"}, {"src/m.rs", "src/lib.rs"}])
-@settings(max_examples=150)
+@settings(max_examples=examples(150, short=40))
 @given(commits=commits)
 def test_commits_one_by_one_leave_the_edges_of_the_last_commit_only(commits):
     step_by_step = Index()

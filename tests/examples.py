@@ -1,0 +1,15 @@
+"""How much the tests try that search for hostile inputs: all in `make test`, less in a short run.
+
+`make test-unit` sets SHORT_TESTS.
+"""
+
+from __future__ import annotations
+
+import os
+
+IS_SHORT = bool(os.environ.get("SHORT_TESTS"))
+
+
+def examples(number: int, *, short: int) -> int:
+    """Return the number of examples, or that of a short run."""
+    return short if IS_SHORT else number
