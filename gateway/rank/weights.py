@@ -38,7 +38,7 @@ WEIGHTS: dict[Feature, float] = {
     features.length: 0.3,  # +
     features.first: -1.1,
     features.declaration: -1.5,  # +
-    features.older: -1.0,  # +
+    features.older: -4.0,  # +
     features.depth: -1.0,  # +
     features.test: -3.3,
     features.docs: -2.5,
