@@ -1,17 +1,22 @@
-"""An organisation on a real Gitea is followed by a real cluster, and its token is nowhere."""
+"""An organisation on a real Gitea is followed by a real cluster, and its secrets are nowhere."""
 
 from __future__ import annotations
 
 import base64
 from pathlib import Path
 
+import httpx
 import pytest
 
+from codelode.cluster import token_file
 from tests.end_to_end.runs import said
-from tests.end_to_end.surfaces import collected
+from tests.end_to_end.surfaces import Flower, collected
 from tests.gitea import Gitea
+from tests.ssh_keys import new_ssh_key
 
 SECRET = "canary-of-the-webhooks"
+#: A repository for which git is given the ssh key, and that it does not reach.
+UNREACHABLE = "ssh://git@127.0.0.1:1/acme/elsewhere"
 
 
 @pytest.fixture
@@ -28,15 +33,43 @@ def cluster(tmp_path, gitea, cluster_at):
     """A cluster that follows the organisation with a token, as a user without credentials."""
     (tmp_path / "token").write_text(gitea.admin_token)
     (tmp_path / "secret").write_text(SECRET)
+    private, public = new_ssh_key()
+    (tmp_path / "key").write_text(private)
     (tmp_path / "sources.yaml").write_text(
         f"connections:\n- name: work\n  kind: gitea\n  url: {gitea.url}\n  organisation: acme\n"
         f"  token: {{file: {tmp_path / 'token'}}}\n"
         f"  webhook_secret: {{file: {tmp_path / 'secret'}}}\n"
         "  repositories: {exclude: ['**/old'], every: 1h}\n"
+        f"- name: over-ssh\n  kind: urls\n  urls: ['{UNREACHABLE}']\n"
+        f"  ssh: {{private_key: {{file: {tmp_path / 'key'}}}, known_hosts: 'h.example {public}'}}\n"
     )
     made = cluster_at(tmp_path / "data", sources=str(tmp_path / "sources.yaml"), log_level="debug")
     yield made
     made.kill()
+
+
+def rest(cluster, path):
+    """The text of an answer of the REST interface."""
+    token = token_file(cluster.data).read_text()
+    headers = {"authorization": f"Bearer {token}"}
+    answer = httpx.get(f"{cluster.facts['http']}{path}", headers=headers, trust_env=False)
+    assert answer.status_code == 200
+    return answer.text
+
+
+def refused_delivery(cluster):
+    """The text of the answer to a delivery with a wrong signature."""
+    url, signature = f"{cluster.facts['http']}/webhooks/work", {"x-gitea-signature": "0" * 64}
+    answer = httpx.post(url, json={"ref": "refs/heads/main"}, headers=signature, trust_env=False)
+    assert answer.status_code == 401
+    return answer.text
+
+
+def failed_runs(cluster):
+    """The repositories whose runs have failed, and why, as text."""
+    with cluster.client() as client:
+        runs = client.status().runs
+    return " ".join(f"{one.repository} {one.error}" for one in runs if one.error)
 
 
 def found(cluster, word):
@@ -44,11 +77,11 @@ def found(cluster, word):
         return {hit.repository for hit in client.search(word, top_k=20).hits}
 
 
-def test_an_organisation_is_followed_and_its_token_is_on_no_surface(gitea, cluster, wait_for):
+def test_an_organisation_is_followed_and_its_secrets_are_on_no_surface(gitea, cluster, wait_for):
     word = "def lantern():\n    return 1\n"
     for name in ("app", "lib", "old"):
         gitea.repository(f"acme/{name}", content=word)
-    cluster.start()
+    cluster.start(flower=True)
     gitea.webhook("acme", f"{cluster.facts['http']}/webhooks/work", SECRET)
     wait_for(lambda: found(cluster, "lantern") == {"acme/app", "acme/lib"}, "the first listing")
 
@@ -73,7 +106,14 @@ def test_an_organisation_is_followed_and_its_token_is_on_no_surface(gitea, clust
     answers = [planned, synced, refused]
     commands = ("sources list --json", "sources check", "status --json", "failures", "repos --json")
     answers += [said(cluster, *command.split()) for command in commands]
-    surfaces = collected(cluster, answers)
+    wait_for(lambda: "elsewhere" in failed_runs(cluster), "git to be given the ssh key")
+    pages = {path: rest(cluster, f"/api/v1{path}") for path in ("/sources", "/status")}
+    pages["/webhooks"] = refused_delivery(cluster)
+    with Flower(cluster) as flower:
+        wait_for(flower.workers, "the workers at Flower")
+        pages |= flower.pages()
+    surfaces = collected(cluster, answers) | {path: text.encode() for path, text in pages.items()}
     pair = base64.b64encode(f"token:{gitea.admin_token}".encode()).rstrip(b"=")
-    for canary in (gitea.admin_token.encode(), pair, SECRET.encode()):
+    key = (cluster.data.parent / "key").read_bytes().splitlines()[2]
+    for canary in (gitea.admin_token.encode(), pair, SECRET.encode(), key):
         assert [name for name, content in surfaces.items() if canary in content] == []
