@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 _COLUMNS = ("connection", "kind", "repositories of", "listed at", "listed", "followed", "requests")
 _CHECKED = ("connection", "kind", "address", "repositories", "permissions", "webhooks")
 
-#: Interval at which a command that waits asks for the state, seconds.
-_POLL_S = 0.3
+#: Interval at which a command that waits asks for the state, and after which it says so, seconds.
+_POLL_S, _LONG_S = 0.3, 5.0
 
 
 @click.group()
@@ -184,12 +185,16 @@ def _awaited(
     is_done: Callable[[Source | None, Source], bool],
 ) -> Source:
     """Return the connection when it is done. `before`: None if it was not known then."""
+    long_at = time.monotonic() + _LONG_S
     while True:
         now = {one.connection: one for one in client.sources().sources}.get(name)
         if now is None:
             raise click.ClickException(f"the connection {name} was dropped meanwhile")
         if is_done(before, now):
             return now
+        if time.monotonic() >= long_at:
+            printing.note(f"waiting for a worker to list {name}; `codelode status` names workers")
+            long_at = math.inf
         time.sleep(_POLL_S)
 
 

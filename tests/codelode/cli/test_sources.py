@@ -21,3 +21,18 @@ def test_what_is_left_of_the_limit_of_a_host_is_shown(served, gateway):
 
 def test_a_host_that_does_not_tell_its_limit_has_no_line_about_it(served, gateway):
     assert remarks(served, gateway, listed=3) == []
+
+
+def test_a_sync_that_takes_long_says_what_it_waits_for(served, gateway, monkeypatch):
+    gateway.sources = [index_pb2.Source(connection="work", listed=3)]
+    gateway.listed_after = 1
+    quick = served("sources", "sync", "work", "--wait")
+    assert (quick.status, quick.err) == (0, "")
+    assert "work: 3 repositories listed, nothing to do" in quick.out
+
+    monkeypatch.setattr("codelode.cli.sources._LONG_S", 0.0)
+    gateway.sources = [index_pb2.Source(connection="work", listed=3)]
+    gateway.listed_after = 3
+    slow = served("sources", "sync", "work", "--wait")
+    assert slow.status == 0
+    assert slow.err.count("waiting for a worker to list work") == 1
