@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 from hypothesis import given
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from codelode import globs
 from codelode.errors import InvalidQuery
+from tests.processor_time import processor_time_below
 
 PATH_WILDCARDS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 NAME_WILDCARDS = {"*": "[^\n]*", "?": "[^\n]"}
@@ -43,10 +43,9 @@ def test_a_name_glob_matches_one_of_several_names_as_defined(glob, names):
 )
 def test_hostile_globs_take_no_longer_than_others(glob):
     """Backtracking over every wildcard would take years."""
-    started = time.process_time()
-    assert not globs.matches_path(glob)("a" * 200)
-    assert not globs.matches_a_name(glob)("\n".join(["a" * 200] * 10))
-    assert time.process_time() - started < 1
+    with processor_time_below(1):
+        assert not globs.matches_path(glob)("a" * 200)
+        assert not globs.matches_a_name(glob)("\n".join(["a" * 200] * 10))
 
 
 def test_a_glob_with_too_many_readings_is_refused():

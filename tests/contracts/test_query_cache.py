@@ -140,13 +140,13 @@ async def test_a_dead_server_reads_as_misses_and_costs_little(request, url):
     cache = RedisCache(connect_async(request.getfixturevalue(url)), entries=5)
     started = time.monotonic()
     with structlog.testing.capture_logs() as logs:
-        for _ in range(50):
+        for _ in range(500):
             await cache.put("key", b"answer", ttl_s=LIFE_S)
             assert await cache.get("key") is None
     await cache.close()
 
-    # Without the breaker the hundred calls would take 5 s; it lets three through.
-    assert time.monotonic() - started < 2
+    # Without the breaker the thousand calls would take 50 s; it lets three through.
+    assert time.monotonic() - started < 20
     assert [line["event"] for line in logs] == ["query_cache_unavailable"]
 
 

@@ -196,7 +196,7 @@ def test_a_connection_that_closes_acknowledges_first(
 
 
 def test_messages_gather_before_more_are_taken(loop: Hub, redis_url: str) -> None:
-    worker = Worker(redis_url, queue="embed", may_hold=9, gathers_s=0.3)
+    worker = Worker(redis_url, queue="embed", may_hold=9, gathers_s=1)
     worker.connection.register_with_event_loop(loop)
     worker.send("embed", 1)
     turns = loop.loop
@@ -207,7 +207,7 @@ def test_messages_gather_before_more_are_taken(loop: Hub, redis_url: str) -> Non
     while len(worker.messages) == 1:
         next(turns)
     assert worker.numbers() == [0, 0, 1, 2, 3]
-    assert time.monotonic() - began >= 0.3
+    assert time.monotonic() - began >= 1
     worker.connection.release()
 
 
