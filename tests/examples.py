@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 
-IS_SHORT = bool(os.environ.get("SHORT_TESTS"))
+_IS_SHORT = bool(os.environ.get("SHORT_TESTS"))
 
 
 def examples(number: int, *, short: int) -> int:
     """Return the number of examples, or that of a short run."""
-    return short if IS_SHORT else number
+    return short if _IS_SHORT else number

@@ -39,14 +39,20 @@ SHARED = {
 SLOWEST = (
     f"{END_TO_END}test_stage_boundaries",
     f"{END_TO_END}test_reindex",
+    "tests/test_linear_patterns",  # a minute of computing
     f"{END_TO_END}test_bad_days",
     f"{END_TO_END}test_disks",  # and what shares its cluster
     f"{END_TO_END}test_hostile",
     "tests/deploy/test_dockerfile",
     "tests/gateway/test_leaks",
+    "tests/gateway/test_malformed",
     END_TO_END,
     "tests/codelode/cli/test_cluster",
     "tests/gateway/test_api_keys",
+    "tests/gateway/test_rest_schema",
+    "tests/gateway/test_schemathesis",
+    "tests/gateway/test_mcp",
+    "tests/deploy/",
     "tests/codelode/backends/",
     "tests/contracts/",
 )

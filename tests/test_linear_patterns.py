@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from tests.examples import IS_SHORT
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("codelode", "workers", "gateway", "deploy")
@@ -352,11 +352,8 @@ def _is_in(category: str, char: str) -> bool:
     return bool(re.match(expression, char)) != ("NOT" in category)
 
 
-def inputs(pattern: re.Pattern[Any], *, is_quick: bool = False) -> list[tuple[str, str, str]]:
-    """Return starts, rounds and ends of texts that may make the pattern backtrack.
-
-    A sixth of them, `is_quick`, detects most patterns that do.
-    """
+def inputs(pattern: re.Pattern[Any]) -> list[tuple[str, str, str]]:
+    """Return starts, rounds and ends of texts that may make the pattern backtrack."""
     source = pattern.pattern
     text = source if isinstance(source, str) else source.decode("latin-1")
     literals = [char for char in dict.fromkeys(text) if not char.isalnum() and char not in "\\?|^$"]
@@ -365,7 +362,7 @@ def inputs(pattern: re.Pattern[Any], *, is_quick: bool = False) -> list[tuple[st
     parsed = parser.parse(source, pattern.flags & ~re.DEBUG)
     found: dict[tuple[str, str], None] = {}
     samplers = (Sampler(alphabet), Sampler(alphabet, 1), Sampler(alphabet, 99))
-    for sampler in samplers[:1] if is_quick else samplers:
+    for sampler in samplers:
         for before, body in sampler.repeats(parsed):
             for start in dict.fromkeys((before, before + body, "\x01" + before)):
                 for cycle in (*alphabet, body, body + " ", body + "\n", " " + body):
@@ -374,8 +371,7 @@ def inputs(pattern: re.Pattern[Any], *, is_quick: bool = False) -> list[tuple[st
                 found["", cycle] = None
     for cycle in (*words[:12], "<parent>", "api", '\\"', "a.", "a "):
         found["", cycle] = None
-    ends = ENDS[-1:] if is_quick else ENDS
-    return [(start, cycle, end) for start, cycle in found if cycle for end in ends]
+    return [(start, cycle, end) for start, cycle in found if cycle for end in ENDS]
 
 
 def slowness(used: Used, start: str, cycle: str, end: str) -> str:
@@ -419,26 +415,25 @@ def test_the_time_of_a_pattern_grows_with_the_length_of_its_input(
 ) -> None:
     own = [used for used in found if used.name.startswith(f"{package}.")]
     assert own
-    firsts = (next(filter(None, slow_runs(used, is_quick=IS_SHORT)), "") for used in own)
+    firsts = (next(filter(None, slow_runs(used)), "") for used in own)
     assert list(filter(None, firsts)) == []
 
 
-def slow_runs(used: Used, *, is_quick: bool) -> Iterator[str]:
-    return (slowness(used, *case) for case in inputs(used.pattern, is_quick=is_quick))
+def slow_runs(used: Used) -> Iterator[str]:
+    return (slowness(used, *case) for case in inputs(used.pattern))
 
 
 def test_every_pattern_is_of_a_package(found: list[Used]) -> None:
     assert {used.name.partition(".")[0] for used in found} == set(PACKAGES)
 
 
-@pytest.mark.parametrize("is_quick", [True, False])
 def test_a_quadratic_and_an_exponential_pattern_are_detected(
-    monkeypatch: pytest.MonkeyPatch, is_quick: bool
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(globals(), "ATTEMPTS", 1)  # more make a slow pattern no faster
     for source in (r"^\s*x", r"(?:\w+\s*)+!", r"/\*.*?\*/", r"a\s*=?\s*b"):
         used = Used(source, re.compile(source, re.MULTILINE | re.DOTALL), is_anchored=False)
-        assert any(slow_runs(used, is_quick=is_quick)), source
+        assert any(slow_runs(used)), source
 
 
 def test_patterns_in_tables_closures_and_calls_are_found(found: list[Used]) -> None:

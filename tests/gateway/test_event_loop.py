@@ -86,6 +86,7 @@ def running(tmp_path_factory):
     gc.freeze()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_no_call_holds_the_event_loop(running, name):
     path, method = METHODS[name]

@@ -72,13 +72,12 @@ from gateway.api.web.pages import PART
 from gateway.calls import Calls
 from gateway.highlighting import Highlighter
 from gateway.service import limits
-from tests.examples import examples
 from tests.worlds import World
 
 SEED = 20_261_125
 #: Requests in all, which take about 50 s of processor time.
 REQUESTS = 10_000
-COMMANDS, TOOLS, PAGES = 60, examples(300, short=150), 400
+COMMANDS, TOOLS, PAGES = 60, 300, 400
 #: Requests between two changes of rights.
 STEADY = 20
 
@@ -926,6 +925,7 @@ def test_no_command_prints_anything_hidden(served, capsys, monkeypatch):
     assert printed > COMMANDS / 4
 
 
+@pytest.mark.slow
 def test_no_tool_tells_anything_hidden(served):
     made, gateway = served
     asking = Asking(made)
@@ -1004,6 +1004,7 @@ FORMS = {
 }
 
 
+@pytest.mark.slow
 def test_no_page_shows_anything_hidden(served):
     made, gateway = served
     asking = Asking(made)
