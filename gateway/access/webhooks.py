@@ -9,13 +9,18 @@ import structlog
 
 from codelode import sources
 from codelode.access import Role
-from codelode.errors import InvalidSettings
+from codelode.errors import InvalidSettings, Unauthenticated
 from codelode.sources import Connection
 from gateway.access.followed import FollowedFile
 from gateway.access.identity import Credentials, Identity
 from gateway.throttle import Throttle
 
 log = structlog.get_logger("gateway")
+
+UNSIGNED = (
+    "the signature of this delivery is wrong, or there is no such connection: give the host the "
+    "secret that `webhook_secret` of the connection names in the file of CODELODE_SOURCES"
+)
 
 #: Interval at which the log says that a secret is missing, seconds.
 LOG_INTERVAL_S = 10.0
@@ -42,9 +47,11 @@ class WebhookConnections:
 
 
 class Webhooks:
-    """Admits the signed deliveries of connections."""
+    """Admits the signed deliveries of connections, and refuses all others."""
 
     async def identity(self, credentials: Credentials) -> Identity | None:
-        if not credentials.webhook:
+        if credentials.webhook is None:
             return None
+        if not credentials.webhook:
+            raise Unauthenticated(UNSIGNED)
         return Identity(credentials.webhook, Role.READER)

@@ -491,6 +491,23 @@ async def test_a_delivery_that_is_not_signed_changes_nothing(host, change):
     assert SECRET not in response.text + repr(logs)
 
 
+async def test_what_is_wrong_with_a_delivery_is_in_the_log_too(gitea):
+    with capture_logs() as logs:
+        response = await gitea.send(gitea.push(), secret="guess")
+
+    assert response.status_code == 401
+    (line,) = [one for one in logs if one["event"] == "http"]
+    assert "the signature of this delivery is wrong" in line["error"]
+
+
+async def test_a_form_without_a_payload_is_told_what_to_send(gitea):
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    response = await gitea.send(gitea.push(), **form)
+
+    assert response.status_code == 400
+    assert "let the host send JSON" in response.json()["detail"]
+
+
 async def test_a_body_that_was_changed_on_the_way_is_refused(gitea):
     body = json.dumps(gitea.push()).encode()
     headers = {EVENT["gitea"]: "push", **signed("gitea", SECRET, body)}
