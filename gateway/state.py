@@ -226,6 +226,7 @@ class Analysis:
     used: str = ""  # the name whose users the query asks for; empty: it asks otherwise
     message: tuple[str, ...] = ()  # the words of the query, if it looks like a message
     is_change: bool = False  # the query describes a change, as the subject of a commit does
+    is_question: bool = False  # the query begins as a question does: `how are tokens refreshed`
 
     def alpha(self, chosen: float | None) -> float:
         """Return the chosen weight of the vector results, or the usual one of hybrid code search.

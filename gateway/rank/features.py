@@ -34,6 +34,10 @@ REPOSITORY_CHUNKS = 3
 #: Fewest words of a message that count as a part of it.
 RUN = 3
 
+#: Kinds of definitions that others hold, and kinds that hold them.
+DETAILS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.MACRO, Kind.CONSTANT})
+TYPES = frozenset({Kind.CLASS, Kind.STRUCT, Kind.INTERFACE, Kind.TRAIT, Kind.ENUM, Kind.TYPE})
+
 #: Share of the penalties of tests and documents that is left if the query asks for such files.
 HALF = 0.5
 
@@ -201,6 +205,21 @@ def starts(group: QueryGroup) -> Scores:
 def length(group: QueryGroup) -> Scores:
     """Return how long the chunk is; 1 from LONG characters on."""
     return np.minimum([len(chunk.content) for chunk in group.chunks], LONG) / LONG
+
+
+def detail(group: QueryGroup) -> Scores:
+    """Return 1 for a function, a method, a macro, or a constant.
+
+    They match the words of many queries that a type, a module, or a whole section answers better.
+    """
+    return _flags(chunk.kind in DETAILS for chunk in group.chunks)
+
+
+def type_for_question(group: QueryGroup) -> Scores:
+    """Return 1 for a type if the query is a question, as `how are redirects followed` is."""
+    if not group.analysis.is_question:
+        return np.zeros(len(group.candidates))
+    return _flags(chunk.kind in TYPES for chunk in group.chunks)
 
 
 # Kind of file

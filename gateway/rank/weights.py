@@ -36,6 +36,8 @@ WEIGHTS: dict[Feature, float] = {
     features.named: 0.9,
     features.starts: 1.7,
     features.length: 0.3,  # +
+    features.detail: -0.2,  # +
+    features.type_for_question: 0.2,  # +
     features.first: -1.1,
     features.declaration: -1.5,  # +
     features.older: -4.0,  # +

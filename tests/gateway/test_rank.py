@@ -274,6 +274,32 @@ def test_a_header_declares_what_another_file_defines(candidate, path, declares):
     assert feature(features.declaration, "close a handle", candidate(path)) == [declares]
 
 
+KINDS = (Kind.CLASS, Kind.METHOD, Kind.CONSTANT, Kind.TEXT)
+
+
+def test_a_function_ranks_below_what_holds_it(candidate):
+    given = [candidate(f"{kind}.py", kind=kind) for kind in KINDS]
+
+    assert feature(features.detail, "follow redirects", *given) == [0.0, 1.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("query", "values"),
+    [
+        ("how are redirects followed", [1.0, 0.0, 0.0, 0.0]),
+        (" Where is the pool kept?", [1.0, 0.0, 0.0, 0.0]),
+        ("follow redirects", [0.0] * 4),
+        ("is_redirect", [0.0] * 4),
+        ("Which", [0.0] * 4),
+        ("whatever follows redirects", [0.0] * 4),
+    ],
+)
+def test_a_question_is_answered_by_types_first(candidate, query, values):
+    given = [candidate(f"{kind}.py", kind=kind) for kind in KINDS]
+
+    assert feature(features.type_for_question, query, *given) == values
+
+
 @pytest.mark.parametrize(
     ("query", "is_older"),
     [
