@@ -16,6 +16,8 @@ from codelode import api_keys, repository_globs
 from codelode.access import FRESH_S, Bounds, Label, Principal, Role
 from codelode.api_keys import ApiKey
 from codelode.errors import Denied, InvalidQuery, NotFound
+from codelode.host_permissions import has_prefix
+from codelode.model import RepositoryName
 from codelode.repository_globs import Within, literals
 from gateway.service.audit import note
 from gateway.service.capabilities import permitted
@@ -79,19 +81,30 @@ def _notices(dependencies: Dependencies, key: ApiKey) -> tuple[str, ...]:
         return ()
     if not key.bounds:
         return ("without globs, the key sees only the repositories with the label public",)
-    bare = sum(label is None for label in labels.values())
+    synced = _synced(dependencies) & labels.keys()
+    bare = sum(label is None and name not in synced for name, label in labels.items())
     private = sum(one is Label.PRIVATE and name not in named for name, one in labels.items())
     reasons = (
-        (
-            bare,
-            "have no label; `codelode label NAME internal` makes them visible",
-        ),
+        (bare, "have no label; `codelode label NAME internal` makes them visible"),
         (private, "are private; a key sees them if it names them without wildcards"),
     )
-    return tuple(
-        f"the key does not see {count} of the {len(labels)} matching repositories: they {reason}"
-        for count, reason in reasons
-        if count
+    of = f"of the {len(labels)} matching repositories"
+    host = (
+        f"{len(synced)} {of} are under permission sync: the key sees of them what the account "
+        f"may read that the access file gives to key:{key.name}"
+    )
+    hidden = (
+        f"the key does not see {count} {of}: they {reason}" for count, reason in reasons if count
+    )
+    return (*hidden, *([host] if synced else []))
+
+
+def _synced(dependencies: Dependencies) -> frozenset[RepositoryName]:
+    """Return the repositories whose code host decides who sees them."""
+    prefixes = [state.declared.prefix for state in dependencies.permissions.states()]
+    urls = dependencies.ledger.urls() if prefixes else {}
+    return frozenset(
+        name for name, url in urls.items() if any(has_prefix(url, one) for one in prefixes)
     )
 
 

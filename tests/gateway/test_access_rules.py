@@ -16,6 +16,7 @@ from codelode.backends.memory.ledger import MemoryLedger
 from codelode.client import AsyncClient
 from codelode.disk_use import DiskPart
 from codelode.errors import Denied, InvalidQuery, InvalidSettings, NotFound, Unavailable
+from codelode.host_permissions import SyncDeclaration
 from codelode.model import Repository, RunKind, RunState
 from codelode.repository_globs import Within, problem
 from codelode.settings import Settings
@@ -550,3 +551,9 @@ async def test_a_new_key_says_what_it_does_not_see(dependencies):
             "the globs of the key match no repository so far",
         )
     assert "only the repositories with the label public" in (await notices("four"))[0]
+
+    sync = SyncDeclaration("work", "gitea", "host.example/web", 300, 3600, emails=False, claim="")
+    dependencies.permissions.declare([sync])
+    (of_host,) = await notices("seven", "web/*")
+    assert "1 of the 1 matching repositories are under permission sync" in of_host
+    assert "gives to key:seven" in of_host
