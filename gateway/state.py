@@ -6,7 +6,7 @@ The types are not in `pipeline`, so that a stage can import them without importi
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -270,7 +270,7 @@ class Ranked(NamedTuple):
     candidate: Candidate
     score: float
     names: tuple[str, ...]  # names of the parts: "rank.definition"
-    parts: tuple[float, ...]  # their values
+    parts: Sequence[float]  # their values
 
     def raised(self, score: float, name: str) -> Ranked:
         """Return the entry with this score, and the difference as a part of that name."""

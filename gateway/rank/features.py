@@ -134,8 +134,10 @@ def verbatim(group: QueryGroup) -> Scores:
     text = group.analysis.verbatim
     if not text:
         return np.zeros(len(group.candidates))
-    is_held = _holds(text)
-    return _flags(chunk.category is not Category.DOCS and is_held(chunk) for chunk in group.chunks)
+    is_held, found = _holds(text), np.zeros(len(group.candidates))
+    for at in np.flatnonzero(group.containing(text) & ~group.has_category(Category.DOCS)).tolist():
+        found[at] = is_held(group.chunks[at])
+    return found
 
 
 def pasted(group: QueryGroup) -> Scores:
@@ -263,7 +265,7 @@ def test(group: QueryGroup) -> Scores:
     """
     is_unasked = Category.TEST in group.analysis.unasked and not group.analysis.is_change
     penalty = 1.0 if is_unasked else HALF
-    return penalty * _flags(chunk.category is Category.TEST for chunk in group.chunks)
+    return penalty * group.has_category(Category.TEST).astype(float)
 
 
 def docs(group: QueryGroup) -> Scores:
@@ -281,7 +283,7 @@ def example(group: QueryGroup) -> Scores:
 
 def configuration(group: QueryGroup) -> Scores:
     """Return 1 for a configuration file."""
-    return _flags(chunk.category is Category.CONFIGURATION for chunk in group.chunks)
+    return group.has_category(Category.CONFIGURATION).astype(float)
 
 
 def foreign(group: QueryGroup) -> Scores:
@@ -387,4 +389,4 @@ def _starts(names: Names) -> bool:
 def _unasked(group: QueryGroup, *categories: Category) -> Scores:
     """Return 1 for files of these categories, unless the query asks for them."""
     unasked = group.analysis.unasked.intersection(categories)
-    return _flags(chunk.category in unasked for chunk in group.chunks)
+    return group.has_category(*unasked).astype(float)

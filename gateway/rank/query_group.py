@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, chain, islice, pairwise
 from math import ceil
 
 import numpy as np
 import numpy.typing as npt
 
-from codelode.model import Candidate, Chunk
+from codelode.model import Candidate, Category, Chunk
 from codelode.names import Names, names_of, spelling
 from gateway.rank.paths import PathWords, path_words, repository_words
 from gateway.state import Analysis
@@ -27,6 +27,9 @@ from gateway.state import Analysis
 Scores = npt.NDArray[np.float64]  # (candidates,)
 Numbers = npt.NDArray[np.int64]  # (candidates,)
 Matches = npt.NDArray[np.float64]  # (candidates, words), 1 where it matches
+Flags = npt.NDArray[np.bool_]  # (candidates,)
+
+_NUMBERS = {category: number for number, category in enumerate(Category)}
 
 #: Two words match when they share a prefix of at least STEM_CHARS characters that is at least
 #: STEM_SHARE of the longer word: `routing` and `routes`, `cache` and `caching`, not `test` and
@@ -116,6 +119,10 @@ class QueryGroup:
         return np.array([numbers.setdefault(file, len(numbers)) for file in files])
 
     @cached_property
+    def _categories(self) -> Numbers:
+        return np.array([_NUMBERS[chunk.category] for chunk in self.chunks])
+
+    @cached_property
     def identifiers(self) -> frozenset[str]:
         """Return the names that the query writes like code, normalised by `spelling`."""
         return frozenset(map(spelling, self.analysis.identifiers)) - {""}
@@ -129,6 +136,18 @@ class QueryGroup:
             for size in JOINED_WORDS
             for at in range(len(words) - size + 1)
         )
+
+    def has_category(self, *categories: Category) -> Flags:
+        """Return whether each candidate is of one of the categories."""
+        wanted = np.zeros(len(_NUMBERS), np.bool_)
+        wanted[[_NUMBERS[category] for category in categories]] = True
+        return wanted[self._categories]
+
+    def containing(self, text: str) -> Flags:
+        """Return which candidates may contain the text: they have the query's words that it has."""
+        folded = text.casefold()
+        held = self.bodies[:, [word in folded for word in self.words]]
+        return np.asarray(held.all(axis=1), np.bool_)
 
     def of_file(self, scores: Scores) -> Scores:
         """Return the best score within the file of each candidate."""
@@ -148,10 +167,12 @@ class QueryGroup:
         held = np.zeros(len(self.candidates))
         for at, (one, other) in enumerate(pairs):
             start = other[:PAIR_CHARS]
-            written = [f"{one}{between}{start}" for between in SEPARATORS]
-            for number in np.flatnonzero(self.bodies[:, at]).tolist():
-                text = self.texts[number]
-                held[number] += start in text and any(map(text.__contains__, written))
+            has_pair = _pair_test(one, start)
+            may_have = self.bodies[:, at]
+            if start == other:
+                may_have = may_have * self.bodies[:, at + 1]
+            for number in np.flatnonzero(may_have).tolist():
+                held[number] += has_pair(self.texts[number])
         return held / max(len(pairs), 1)
 
     def covered_by(self, terms: Sequence[str]) -> Scores:
@@ -193,6 +214,26 @@ class QueryGroup:
         for at, word in enumerate(self.words):
             places[word[:STEM_CHARS]].append(at)
         return dict(places)
+
+
+def _pair_test(one: str, start: str) -> Callable[[str], bool]:
+    """Return a test whether a text has both words with a separator between them.
+
+    The longer one is searched, because it occurs less often, and the other one beside it. Searching
+    the pair with each separator would read the text five times.
+    """
+    if len(one) > len(start):
+        after = tuple(f"{between}{start}" for between in SEPARATORS)
+        return partial(_is_beside, one, lambda text, at: text.startswith(after, at + len(one)))
+    before = tuple(f"{one}{between}" for between in SEPARATORS)
+    return partial(_is_beside, start, lambda text, at: text.endswith(before, 0, at))
+
+
+def _is_beside(word: str, is_pair: Callable[[str, int], bool], text: str) -> bool:
+    at = text.find(word)
+    while at >= 0 and not is_pair(text, at):
+        at = text.find(word, at + 1)
+    return at >= 0
 
 
 def _lines_with(start: str, texts: Sequence[str]) -> Iterator[tuple[int, str]]:
