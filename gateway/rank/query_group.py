@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import accumulate, chain, islice, pairwise
 from math import ceil
 
@@ -167,12 +167,12 @@ class QueryGroup:
         held = np.zeros(len(self.candidates))
         for at, (one, other) in enumerate(pairs):
             start = other[:PAIR_CHARS]
-            has_pair = _pair_test(one, start)
+            before = tuple(f"{one}{between}" for between in SEPARATORS)
             may_have = self.bodies[:, at]
             if start == other:
                 may_have = may_have * self.bodies[:, at + 1]
             for number in np.flatnonzero(may_have).tolist():
-                held[number] += has_pair(self.texts[number])
+                held[number] += _stands_after(before, start, self.texts[number])
         return held / max(len(pairs), 1)
 
     def covered_by(self, terms: Sequence[str]) -> Scores:
@@ -181,13 +181,16 @@ class QueryGroup:
         `terms`: for each candidate one text, with a term on each line.
         """
         telling = (self.idf / (self.idf.sum() or 1.0)).tolist()
+        whole, ends = "".join(terms), list(accumulate(map(len, terms)))
         matching: dict[str, list[int]] = {}
         held: list[set[int]] = [set() for _ in terms]
         for start in self._by_start:
-            for number, term in _lines_with(start, terms):
-                if term not in matching:
-                    matching[term] = self._places(term)
-                held[number].update(matching[term])
+            for at, term in _lines_with(start, whole):
+                places = matching.get(term)
+                if places is None:
+                    places = matching[term] = self._places(term)
+                if places:
+                    held[bisect_right(ends, at)].update(places)
         return np.array([sum(telling[at] for at in sorted(places)) for places in held])
 
     def said(self, names: Sequence[tuple[str, ...]]) -> Scores:
@@ -216,37 +219,27 @@ class QueryGroup:
         return dict(places)
 
 
-def _pair_test(one: str, start: str) -> Callable[[str], bool]:
-    """Return a test whether a text has both words with a separator between them.
+def _stands_after(before: tuple[str, ...], word: str, text: str) -> bool:
+    """Return whether the word stands in the text right after one of the others.
 
-    The longer one is searched, because it occurs less often, and the other one beside it. Searching
-    the pair with each separator would read the text five times.
+    Searching each of them with the word would read the text five times.
     """
-    if len(one) > len(start):
-        after = tuple(f"{between}{start}" for between in SEPARATORS)
-        return partial(_is_beside, one, lambda text, at: text.startswith(after, at + len(one)))
-    before = tuple(f"{one}{between}" for between in SEPARATORS)
-    return partial(_is_beside, start, lambda text, at: text.endswith(before, 0, at))
-
-
-def _is_beside(word: str, is_pair: Callable[[str, int], bool], text: str) -> bool:
     at = text.find(word)
-    while at >= 0 and not is_pair(text, at):
+    while at >= 0 and not text.endswith(before, 0, at):
         at = text.find(word, at + 1)
     return at >= 0
 
 
-def _lines_with(start: str, texts: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yield the lines that begin so, each with the number of its text.
+def _lines_with(start: str, whole: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines that begin so, each with its position.
 
-    A text is empty, or has a line break before and after each line.
+    The text is empty, or has a line break before and after each line.
     """
-    whole, ends = "".join(texts), list(accumulate(map(len, texts)))
     start = f"\n{start}"
     at = whole.find(start)
     while at >= 0:
         end = whole.find("\n", at + 1)
-        yield bisect_right(ends, at), whole[at + 1 : end]
+        yield at, whole[at + 1 : end]
         at = whole.find(start, end)
 
 
