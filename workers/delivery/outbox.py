@@ -59,17 +59,16 @@ class CeleryOutbox:
 
     def has_waiting(self, stage: str, *, before: Priority) -> bool:
         with self._channel() as channel:
-            queues = (_queue(stage, one, channel.sep) for one in Priority if one < before)
-            return any(channel.client.llen(queue) for queue in queues)
+            keys = [_key(stage, one, channel.sep) for one in Priority if one < before]
+            # One command for all of them: a list without items does not exist.
+            return bool(keys and channel.client.exists(*keys))
 
     def let_in(self, stage: str, most: int) -> None:
         with self._channel() as channel:
             pipe = channel.client.pipeline(transaction=False)
             for priority in (Priority.BULK, Priority.LATE_BULK):
-                # Kombu's client adds its prefix to the keys of the commands that kombu uses alone.
                 waiting, front = (
-                    f"{jobs.KEY_PREFIX}{_queue(stage, one, channel.sep)}"
-                    for one in (priority, Priority.FIRST)
+                    _key(stage, one, channel.sep) for one in (priority, Priority.FIRST)
                 )
                 for _ in range(most):
                     pipe.lmove(waiting, front, "RIGHT", "RIGHT")
@@ -168,9 +167,13 @@ def _publish(producer: Producer, stage: str, job: Job, priority: Priority, **ret
     )
 
 
-def _queue(stage: str, priority: Priority, separator: str) -> str:
-    """Return the key of Redis where kombu keeps the messages of a priority."""
-    return f"{stage}{separator}{priority:d}" if priority else stage
+def _key(stage: str, priority: Priority, separator: str) -> str:
+    """Return the key of Redis where kombu keeps the messages of a priority.
+
+    Kombu's client adds the prefix itself, but only to the keys of the commands that kombu uses.
+    """
+    queue = f"{stage}{separator}{priority:d}" if priority else stage
+    return f"{jobs.KEY_PREFIX}{queue}"
 
 
 def _at(priority: Priority) -> dict[str, int]:
