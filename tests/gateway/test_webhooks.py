@@ -416,13 +416,29 @@ async def test_a_signing_token_of_gitlab_signs_the_body_and_the_time(tmp_path):
         assert [one.status_code for one in answers] == [401] * 6 + [202]
 
 
+@pytest.mark.parametrize("at", ["9" * 400, "9" * 5_000, "\u00b2", "", "-1", "1.0", "soon"])
+async def test_a_time_that_is_none_is_refused_in_a_signed_delivery(tmp_path, at):
+    key = b"k" * 32
+    async with sending(tmp_path, "gitlab") as host:
+        (tmp_path / "secret").write_text(f"whsec_{base64.b64encode(key).decode()}")
+        headers = standard(key, b"{}", at=at)
+        headers["webhook-timestamp"] = at.encode("latin-1")
+        known, unknown = [
+            await host.client.post(f"/webhooks/{name}", content=b"{}", headers=headers)
+            for name in ("work", "nobody")
+        ]
+
+    assert [known.status_code, unknown.status_code] == [401, 401]
+
+
 @pytest.mark.parametrize(
-    "given", ["Basic", "Basic %%%", "Basic 4pi6", "Bearer {}", "{}", "basic {}"]
+    "given", ["Basic", "Basic %%%", "Basic 4pi6", "Basic \u00fc", "Bearer {}", "{}", "basic {}"]
 )
 async def test_azure_gives_the_secret_as_a_password(tmp_path, given):
     async with sending(tmp_path, "azure") as host:
         pair = base64.b64encode(f"x:{SECRET}".encode()).decode()
-        response = await host.send(host.push(), authorization=given.format(pair))
+        header = given.format(pair).encode("latin-1")
+        response = await host.send(host.push(), authorization=header)
 
         assert response.status_code == (202 if given == "basic {}" else 401)
 
