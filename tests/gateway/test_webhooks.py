@@ -416,6 +416,22 @@ async def test_a_signing_token_of_gitlab_signs_the_body_and_the_time(tmp_path):
         assert [one.status_code for one in answers] == [401] * 6 + [202]
 
 
+async def test_a_delivery_that_a_signing_token_signed_is_acted_on_once_under_any_other_id(tmp_path):
+    key = b"k" * 32
+    async with sending(tmp_path, "gitlab") as host:
+        (tmp_path / "secret").write_text(f"whsec_{base64.b64encode(key).decode()}")
+        body = json.dumps(host.push()).encode()
+        headers, answers = standard(key, body, at=int(time.time())), []
+        for id in ("1", "forged", ""):
+            given = {**headers, "idempotency-key": id}
+            answers.append(await host.client.post("/webhooks/work", content=body, headers=given))
+            for job in host.sent("pull"):
+                host.world.ledger.end(job, RunState.COMPLETE, "")
+
+        assert [one.status_code for one in answers] == [202, 204, 204]
+        assert len(host.runs()) == 1
+
+
 @pytest.mark.parametrize("at", ["9" * 400, "9" * 5_000, "\u00b2", "", "-1", "1.0", "soon"])
 async def test_a_time_that_is_none_is_refused_in_a_signed_delivery(tmp_path, at):
     key = b"k" * 32

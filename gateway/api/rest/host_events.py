@@ -147,6 +147,11 @@ def _gitlab_event(headers: Headers, payload: Payload) -> str:
     return str(payload.get("event_name") or payload.get("object_kind") or "")
 
 
+def _gitlab_delivery(headers: Headers, payload: Payload) -> str:
+    """Return the id that a signing token signs, which only deliveries that it signs have."""
+    return headers.get("webhook-id") or headers.get("idempotency-key", "")
+
+
 def _bitbucket_place(connection: Connection, payload: Payload) -> Place:
     name = _text(payload["repository"]["full_name"])
     return Place((f"{connection.root}/{name}",), name)
@@ -221,7 +226,7 @@ HOSTS: Mapping[HostKind, Host] = {
     HostKind.GITLAB: Host(
         is_signed=of_gitlab,
         event=_gitlab_event,
-        delivery=_header("idempotency-key"),
+        delivery=_gitlab_delivery,
         place=_place,
         updates=_updates,
         pushes=frozenset({"push", "tag_push"}),
