@@ -19,8 +19,12 @@ _GO_PLACE = re.compile(r"\s+(?P<path>\S+\.go):(?P<line>\d{1,7})\b")
 _PYTHON = re.compile(
     r'[ \t]*File "(?P<path>[^"\n]+)", line (?P<line>\d{1,7}), in (?P<function>\w+)'
 )
-#: `src/server.c:1840`, also as `Server.java:18)`, `./main.rs:4:5`, `app.php(123)`, `A.cs:line 12`.
-_PLACE = re.compile(r"(?<![\w@+./\\-])(?P<path>[\w@+./\\-]++)(?::(?:line )?|\()(?P<line>\d{1,7})\b")
+#: `src/server.c:1840`, also as `Server.java:18)`, `./main.rs:4:5`, `app.php(123)`, `A.cs:line 12`,
+#: `app.php on line 12`, `"app.py", line 12`, and in links `app.py#L12`.
+_PLACE = re.compile(
+    r"(?<![\w@+./\\-])(?P<path>[\w@+./\\-]++)"
+    r"(?::(?:line )?|\(|#L|[\"']?,? (?:on |at )?line )(?P<line>\d{1,7})\b"
+)
 _EXTENSION = re.compile(r"\.[A-Za-z]\w{0,9}")
 #: Part of the name of a function literal in Go: `main.run.func1`.
 _LITERAL = re.compile(r"(?:func)?\d+")

@@ -127,6 +127,7 @@ PAGE = "export function draw() {\n  return 1;\n}\nexport function handle(user) {
         ("./app/main.py:8:5: error: name is not defined", ("app/main.py", "main")),
         (r"D:\build\app\main.py(8): error", ("app/main.py", "main")),
         ("in /srv/app/main.py:line 8", ("app/main.py", "main")),
+        ("Warning: bad name in /srv/app/main.py on line 8", ("app/main.py", "main")),
         ("what happens at app/main.py:2", ("app/main.py", "main")),
     ],
 )
@@ -169,7 +170,39 @@ async def test_the_first_of_several_lines_heads_the_ranking_wherever_it_is(setti
 
 
 @pytest.mark.parametrize(
-    "query", ["localhost:8080", "at 10:30", "version 3.5:1", "f(12)", "a/b:12", "x.:3"]
+    ("trace", "path", "line"),
+    [
+        ('  File "/srv/jobs.py", line 7\n    def f(:\nSyntaxError: invalid', "/srv/jobs.py", 7),
+        (
+            "IllegalStateException: closed\n\tat acme.Pool.take(Pool.java:31)\n"
+            "\tat acme.Main.main(Main.java:8)",
+            "Pool.java",
+            31,
+        ),
+        ("    at run (/app/page.js:5:9)\n    at start (/app/main.js:2:3)", "/app/page.js", 5),
+        ("    at file:///app/main.mjs:2:3", "///app/main.mjs", 2),
+        ("thread 'main' panicked at src/pool.rs:31:9:\nindex out of bounds", "src/pool.rs", 31),
+        ("app/pool.rb:31:in 'Pool#take': closed (Error)\n\tfrom main.rb:8", "app/pool.rb", 31),
+        ("   at Acme.Pool.Take(Int32 n) in /src/Pool.cs:line 31", "/src/Pool.cs", 31),
+        ("PHP Fatal error: closed in /www/Pool.php:31\n#0 /www/a.php(8): f()", "/www/Pool.php", 31),
+        ("PHP Warning: Undefined variable $x in /www/Pool.php on line 31", "/www/Pool.php", 31),
+        ("closed at lib/Pool.pm line 31.", "lib/Pool.pm", 31),
+        ("Fatal error: closed: file Sources/Pool.swift, line 31", "Sources/Pool.swift", 31),
+        ("https://git.example.org/acme/app/src/pool.py#L31-L40", "src/pool.py", 31),
+    ],
+)
+def test_the_first_place_of_a_trace_of_any_language_is_read(trace, path, line):
+    first = frames(trace)[0]
+
+    assert (first.path[-len(path) :], first.line) == (path, line)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("localhost:8080", "at 10:30", "version 3.5:1", "f(12)", "a/b:12", "x.:3"),
+        *("ends at line 3", "a.b #L3"),
+    ],
 )
 def test_what_only_looks_like_a_place_is_none(query):
     assert frames(query) == ()
