@@ -1,0 +1,37 @@
+"""Checks of signatures do the same work for each kind of code host."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import sys
+
+import pytest
+
+from gateway.api.rest.host_events import HOSTS
+
+TOKEN = b"whsec_" + base64.b64encode(b"k" * 32)
+
+
+def digests(work):
+    """How many digests of messages are made meanwhile, of any size."""
+    made = []
+
+    def note(frame, event, called):
+        if event == "c_call" and "hmac" in called.__name__:
+            made.append(called.__name__)
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return len(made)
+
+
+@pytest.mark.parametrize("secret", [b"a secret", TOKEN], ids=["secret", "token"])
+@pytest.mark.parametrize("host", HOSTS.values(), ids=HOSTS)
+def test_a_wrong_delivery_to_any_kind_costs_one_digest_of_its_body(host, secret):
+    expected = digests(lambda: hmac.digest(secret, b"{}", "sha256"))
+
+    assert digests(lambda: host.is_signed(secret, {}, b"{}")) == expected > 0
