@@ -22,6 +22,9 @@ _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _SIZE = re.compile(r"(\d{1,6})(MB|GB)")
 _UNITS_BYTES = {"MB": 10**6, "GB": 10**9}
 
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
 T = TypeVar("T")
 
 
@@ -49,7 +52,7 @@ def read_text(path: Path, *, what: str) -> str:
 def parsed(text: str, build: Callable[[yaml.Node], T], *, file: str, sections: Sequence[str]) -> T:
     """Return what `build` makes of a document. Raises InvalidSettings with file and line."""
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = _composed(text)
         if root is None:
             example = " or ".join(f"`{name}:`" for name in sections)
             raise Wrong(1, f"is empty; write {example}")
@@ -61,6 +64,14 @@ def parsed(text: str, build: Callable[[yaml.Node], T], *, file: str, sections: S
         raise InvalidSettings(f"{file}:{mark.line + 1 if mark else 1}: {exc.problem}") from None
     except (yaml.YAMLError, RecursionError) as exc:
         raise InvalidSettings(f"{file}: is not YAML: {exc}") from None
+
+
+def _composed(text: str) -> yaml.Node | None:
+    loader = yaml.SafeLoader(text)
+    try:
+        return loader.get_single_node()
+    except (ValueError, OverflowError) as exc:  # of an escape such as "\UFFFFFFFF"
+        raise Wrong(loader.line + 1, f"has an escape or a number that is none: {exc}") from None
 
 
 def items(
@@ -91,6 +102,8 @@ def text(node: yaml.Node) -> str:
     """Return the text of a node. Raises Wrong for numbers, which must be in quotes, and others."""
     if not isinstance(node, yaml.ScalarNode) or node.tag != "tag:yaml.org,2002:str":
         raise Wrong(line(node), "expected a text; write it in quotes")
+    if _SURROGATE.search(node.value):
+        raise Wrong(line(node), "has half of a character, an escape from \\uD800 to \\uDFFF")
     return str(node.value)
 
 
@@ -120,9 +133,10 @@ def size_bytes(node: yaml.Node) -> int:
 def count(node: yaml.Node, *, most: int) -> int:
     """Return a number from 1 to `most`."""
     is_number = isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:int"
-    if not is_number or not node.value.isdecimal() or not 1 <= int(node.value) <= most:
+    number = int(node.value) if is_number and _NUMBER.fullmatch(node.value) else 0
+    if not 1 <= number <= most:
         raise Wrong(line(node), f"write a number from 1 to {most}")
-    return int(node.value)
+    return number
 
 
 def flag(node: yaml.Node) -> bool:

@@ -87,11 +87,14 @@ class FollowedFile(Generic[T]):
 
     def _parsed(self, text: str, file: str) -> str:
         """Put a new text in force; return why it cannot be used, empty if it can."""
-        is_first, self._text, self._wrong = self._text is None, text, ""
+        is_first, self._text = self._text is None, text
         try:
-            self._good = self._parse(text, file=file)
+            self._good, self._wrong = self._parse(text, file=file), ""
         except InvalidSettings as exc:
             self._wrong = str(exc)
+        except Exception as exc:  # an error of the parser must not end the following
+            log.exception(self._event("unreadable"), file=file)
+            self._wrong = f"{file}: cannot be read: {exc!r}"
         if not self._wrong and not is_first:
             log.info(self._event("followed"), file=file)
         return self._wrong

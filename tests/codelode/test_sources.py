@@ -225,6 +225,8 @@ def test_the_digest_of_the_rules_changes_with_them_alone():
         (f"{ONE}  repositories: {{weights: 3}}\n", 6, "weights must be a mapping"),
         (f"{ONE}  repositories: {{weights: {{'a/*': 0}}}}\n", 6, "write a number from 1 to 100"),
         (f"{ONE}  repositories: {{newest_tags: many}}\n", 6, "write a number from 1 to 100"),
+        (f"{ONE}  repositories: {{newest_tags: {'1' * 5_000}}}\n", 6, "write a number from 1 to"),
+        (f'{ONE}  repositories: {{exclude: ["a\\uD800"]}}\n', 6, "has half of a character"),
         (f"{ONE}  repositories: {{tags: ['a b']}}\n", 6, "write names of tags with letters"),
         (ONE.replace("gitea\n  url: https://h", "gitea"), 2, "needs the url"),
         (ONE.replace("gitea", "github"), 2, "needs its organisation"),
