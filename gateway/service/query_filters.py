@@ -163,18 +163,18 @@ class FilterReader:
 
     def _scope(self, given: str, written: Sequence[WrittenFilter]) -> FoundScope | None:
         """Return the scope of the request or of its query; a search has one."""
-        found = self.scopes.get(given) if given else None
+        first = given or (written[0].value if written else "")
         for one in written:
-            try:
-                scope = self.scopes.get(one.value)
-            except InvalidQuery as exc:
-                raise self._wrong(one, f"is not a filter: {exc.message}") from exc
-            if found is not None and found.scope.name != one.value:
+            if one.value != first:
                 raise self._wrong(
                     one, "is a second scope; a search has one: declare one that has both"
                 )
-            found = scope
-        return found
+        try:
+            return self.scopes.get(first) if first else None
+        except InvalidQuery as exc:
+            if given:
+                raise
+            raise self._wrong(written[0], f"is not a filter: {exc.message}") from exc
 
     def _by_field(self, written: Sequence[WrittenFilter]) -> _ByField:
         by_field: dict[str, list[WrittenFilter]] = {
@@ -367,7 +367,7 @@ def _is_known(
     """Return whether what the filter names exists. `is_foreign`: its ref is unlike known ones."""
     match one.field:
         case "scope":
-            return scopes.find(one.value) is not None
+            return one.value in scopes.names
         case "ref":
             return not is_foreign
         case "repositories":

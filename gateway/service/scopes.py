@@ -7,9 +7,11 @@ not exist: they are neither found, nor listed, nor suggested.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from codelode import deadline
@@ -34,60 +36,85 @@ class FoundScope(NamedTuple):
     repositories: Sequence[RepositoryName]
 
 
-@dataclass(frozen=True, slots=True)
+class _Membership:
+    """Knows to which of some scopes a repository belongs, and compares each name with them once.
+
+    200 scopes and 10,000 names take about a second. What is known of a name does not depend on
+    other names, so that a new repository costs one comparison, whoever sees it.
+    """
+
+    def __init__(self, scopes: Iterable[Scope]) -> None:
+        self._tests = [(scope.name, scope.admits) for scope in scopes]
+        self._of: dict[RepositoryName, frozenset[str]] = {}
+        self._lock = threading.Lock()
+
+    def of(self, names: Iterable[RepositoryName]) -> dict[RepositoryName, frozenset[str]]:
+        """Return the names of the scopes of each repository. Raises TimedOut."""
+        with self._lock:  # two callers do not compare the same names
+            return {name: self._known(name) for name in names}
+
+    def _known(self, name: RepositoryName) -> frozenset[str]:
+        found = self._of.get(name)
+        if found is None:
+            deadline.check()
+            found = frozenset(scope for scope, admits in self._tests if admits(name))
+            self._of[name] = found
+        return found
+
+
+@lru_cache(maxsize=4)
+def _membership(scopes: tuple[Scope, ...]) -> _Membership:
+    """Return what is known of these scopes; it begins anew with another version of the file."""
+    return _Membership(scopes)
+
+
+@dataclass(frozen=True)
 class VisibleScopes:
-    """The scopes that have a repository of the catalog. The methods block."""
+    """The scopes that have a repository of the catalog, for one request. The methods block.
+
+    The file and the names of the repositories are read once, when a scope is first asked for.
+    Which scopes there are is found from the visible repositories alone, so that a hidden scope
+    makes the same work as one that does not exist.
+    """
 
     declared: Callable[[], Scopes]
     catalog: VisibleCatalog
 
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of the scopes."""
+        return frozenset[str]().union(*set(self._of.values()))
+
     def find(self, name: str) -> FoundScope | None:
         """Return the scope of this name; None: there is none with a visible repository."""
-        members = self._members()  # so that an unknown scope takes as long as a hidden one
-        scope = self.declared().get(name)
-        found = members(scope) if scope is not None else ()
-        return FoundScope(scope, found) if scope is not None and found else None
+        if name not in self.names:
+            return None
+        found = [repository for repository, scopes in self._of.items() if name in scopes]
+        return FoundScope(self._declared[name], found)
 
     def get(self, name: str) -> FoundScope:
         """Return the scope of this name. Raises InvalidQuery with similar names."""
         found = self.find(name)
         if found is None:
-            known = [one.scope.name for one in self.listed()]
-            raise InvalidQuery("filters.scope", _unknown(name, known))
+            raise InvalidQuery("filters.scope", _unknown(name, sorted(self.names)))
         return found
 
     def listed(self) -> Iterator[FoundScope]:
-        """Yield each scope, by name. Raises TimedOut."""
-        members = self._members()
-        for _, scope in sorted(self.declared().items()):
-            deadline.check()
-            if found := members(scope):
-                yield FoundScope(scope, found)
+        """Yield each scope, by name."""
+        members = defaultdict[str, list[RepositoryName]](list)
+        for repository, scopes in self._of.items():
+            for name in scopes:
+                members[name].append(repository)
+        return (FoundScope(self._declared[name], found) for name, found in sorted(members.items()))
 
-    def _members(self) -> Callable[[Scope], Sequence[RepositoryName]]:
-        """Return a function that returns the visible repositories of a scope, in order.
+    @cached_property
+    def _declared(self) -> Scopes:
+        return self.declared()
 
-        It is known to which scope a repository belongs before it is known who sees it, because
-        10,000 names take 6 ms for each scope.
-        """
-        names, visible = tuple(self.catalog.ledger.names()), self.catalog.visible
-        known = _known_members(names)
-
-        def members(scope: Scope) -> Sequence[RepositoryName]:
-            found = known.get(scope.repositories)
-            if found is None:
-                found = known[scope.repositories] = tuple(filter(scope.admits, names))
-            return [name for name in found if name in visible]
-
-        return members
-
-
-@lru_cache(maxsize=4)
-def _known_members(
-    names: tuple[RepositoryName, ...],
-) -> dict[tuple[str, ...], tuple[RepositoryName, ...]]:
-    """Return where the repositories of a scope are kept by its globs, for these names of all."""
-    return {}
+    @cached_property
+    def _of(self) -> Mapping[RepositoryName, frozenset[str]]:
+        """The names of the scopes of each visible repository, in order."""
+        return _membership(tuple(self._declared.values())).of(self.catalog.names())
 
 
 @permitted

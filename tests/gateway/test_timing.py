@@ -1,7 +1,8 @@
 """A call about a hidden repository does the work of the same call about an absent one.
 
 How long a call takes would otherwise tell which names exist. Times are not compared, because they
-depend on the machine: the backends must be asked the same, as often, and run the same functions.
+depend on the machine: the backends must be asked the same, as often, and run the same functions, as
+must what compares names of repositories with globs and scopes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from codelode import backends
+from codelode import backends, globs, repository_globs
 from codelode.access import EVERYTHING, Principal, Role, Visibility
 from codelode.errors import CodelodeError
 from codelode.scopes import Scope
@@ -46,7 +47,13 @@ FILES = {
     "src/index.js": "export function draw() {\n  return 1\n}\n",
 }
 UNNAMED = Capability("", Role.READER, CAPABILITIES["watch"].kind).named
-BACKENDS = str(Path(backends.__file__).parent)
+#: The code whose functions are counted.
+COUNTED = (
+    str(Path(backends.__file__).parent),
+    globs.__file__,
+    repository_globs.__file__,
+    str(Path(service.__file__).with_name("scopes.py")),
+)
 
 #: What is asked about a repository, by the service function; the name is that of the repository.
 CALLS = {
@@ -89,20 +96,22 @@ def dependencies(tmp_path):
     for name in (SEEN, HIDDEN):
         world.index(name, FILES, ref=f"release-{name}", failed={"bad/a.py": "no grammar"})
         world.map(name)
-    declared = {name: Scope(name, repositories=(name,)) for name in (SEEN, HIDDEN)}
+    declared = {name: Scope(name, repositories=(f"{name}*",)) for name in (SEEN, HIDDEN)}
+    declared["marmots"] = Scope("marmots", repositories=("acme/mar*",))
     return replace(world.dependencies, scopes=lambda: declared)
 
 
 def work(dependencies, principal, function, request):
-    """Return how often each function of the backends ran, in any thread, and whether it failed."""
+    """Return how often each function of COUNTED ran, in any thread, and whether the call failed."""
     ran: Counter[str] = Counter()
+    repository_globs.matcher.cache_clear()  # it keeps what callers gave, whatever it matched
 
     def count(frame, event, _):
-        if event == "call" and frame.f_code.co_filename.startswith(BACKENDS):
+        if event == "call" and frame.f_code.co_filename.startswith(COUNTED):
             ran[f"{Path(frame.f_code.co_filename).stem}.{frame.f_code.co_qualname}"] += 1
 
     async def ask():
-        given = request if isinstance(request, tuple) else (request,)
+        given = request if isinstance(request, tuple) else (request,) if request else ()
         call = getattr(service, function)(dependencies, principal, *given)
         return [one async for one in call] if function == "grep" else await call
 
@@ -136,3 +145,37 @@ def test_a_hidden_name_makes_the_work_of_an_absent_one(dependencies, what):
 def test_every_call_that_names_a_repository_is_compared():
     naming = {name for name, one in CAPABILITIES.items() if one.named is not UNNAMED}
     assert naming - {"create_key"} == {what.partition(" ")[0] for what in CALLS}
+
+
+@pytest.mark.parametrize("text", ["{}", "the call that loads now {}"])
+def test_a_scope_is_looked_up_once_however_often_it_is_written(dependencies, text):
+    somebody = Principal("somebody", Role.READER, EVERYTHING)
+
+    def asked(*names):
+        word = "(" + " or ".join(f"scope:{name}" for name in names) + ")"
+        return work(dependencies, somebody, "search", SearchRequest("load " + text.format(word)))
+
+    once, _ = asked("marmots", "marmots")
+    often, error = asked(*["marmots"] * 50)
+    assert error is None
+    assert often["ledger.MemoryLedger.names"] == once["ledger.MemoryLedger.names"] > 0
+    unknown, _ = asked(*(f"scope-{number}" for number in range(50)))
+    assert unknown["ledger.MemoryLedger.names"] <= once["ledger.MemoryLedger.names"]
+
+
+def test_a_new_repository_alone_is_compared_with_the_scopes(tmp_path):
+    world = World(Settings(data=tmp_path))
+    for number in range(50):
+        world.index(f"acme/number-{number}", {})
+    declared = {f"s{number}": Scope(f"s{number}", "", (f"acme/*{number}*",)) for number in range(5)}
+    dependencies = replace(world.dependencies, scopes=lambda: declared)
+    somebody = Principal("somebody", Role.READER, EVERYTHING)
+
+    def compared():
+        ran, _ = work(dependencies, somebody, "scopes", None)
+        return sum(times for name, times in ran.items() if name.startswith("globs."))
+
+    assert compared() >= 50
+    assert compared() == 0
+    world.index("acme/new", {})
+    assert 0 < compared() < 50
