@@ -156,9 +156,9 @@ class FilterReader:
         catalog = replace(self.catalog, visible=visible)
         changed["ref"] = self._ref(filters.ref, by_field, catalog, changed["repositories"])
         filters = replace(filters, **changed)
-        if scope is not None:
+        if found is not None:
             has_ref = bool(given.ref or by_field["ref"])
-            filters = limited(filters, scope, catalog, has_ref=has_ref)
+            filters = limited(filters, found, catalog, has_ref=has_ref)
         return Narrowed(filters, visible, narrowing)
 
     def _scope(self, given: str, written: Sequence[WrittenFilter]) -> FoundScope | None:

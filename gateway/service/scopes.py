@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from codelode import deadline
 from codelode.access import Principal
+from codelode.counts import counted
 from codelode.errors import InvalidQuery
 from codelode.globs import signed
 from codelode.model import DEFAULT_REF, Filters, RefName, RepositoryName
@@ -124,26 +125,45 @@ async def scopes(dependencies: Dependencies, principal: Principal) -> tuple[List
     return await asyncio.to_thread(_listed, VisibleScopes(dependencies.scopes, catalog))
 
 
-def limited(filters: Filters, scope: Scope, catalog: VisibleCatalog, *, has_ref: bool) -> Filters:
+def limited(
+    filters: Filters, found: FoundScope, catalog: VisibleCatalog, *, has_ref: bool
+) -> Filters:
     """Return the filters with the ref and the paths of the scope. Raises InvalidQuery.
 
-    `catalog` has the repositories of the scope. `has_ref`: the request names the ref.
+    `catalog` has the repositories of the scope that globs of the query leave. `has_ref`: the
+    request names the ref.
     """
-    known = {DEFAULT_REF, *catalog.ref_names(filters.repositories)}
-    offered = [RefName(ref) for ref in scope.refs if ref in known]
-    if has_ref:
-        _check_ref(filters.ref, scope, offered if scope.refs else sorted(known))
-    elif scope.refs and not offered:
-        raise InvalidQuery(
-            "filters.scope", f"no ref of the scope {scope.name!r} is indexed; index one of them"
-        )
-    within, not_paths = signed(scope.paths)
+    within, not_paths = signed(found.scope.paths)
     return replace(
         filters,
-        ref=offered[0] if offered and not has_ref else filters.ref,
+        ref=_ref(filters, found, catalog, has_ref=has_ref),
         within=tuple(within),
         not_paths=(*filters.not_paths, *not_paths),
     )
+
+
+def _ref(filters: Filters, found: FoundScope, catalog: VisibleCatalog, *, has_ref: bool) -> RefName:
+    """Return the ref to search. Refs are read only if there is something to choose or to check."""
+    if not (found.scope.refs or has_ref):
+        return filters.ref
+    named = filters.repositories or [one for one in found.repositories if one in catalog.visible]
+    searched = [name for name in named if name not in filters.not_repositories]
+    known = {DEFAULT_REF, *(catalog.ref_names(searched) if searched else ())}
+    offered = [RefName(ref) for ref in found.scope.refs if ref in known]
+    if has_ref:
+        _check_ref(filters.ref, found.scope, offered if found.scope.refs else sorted(known))
+        return filters.ref
+    if not offered:
+        raise InvalidQuery("filters.scope", _unindexed(found, len(searched)))
+    return offered[0]
+
+
+def _unindexed(found: FoundScope, searched: int) -> str:
+    told = f"no ref of the scope {found.scope.name!r} is indexed"
+    if searched == len(found.repositories):
+        return f"{told}; index one of them"
+    left = f"{searched:,} of its {counted(len(found.repositories), 'repository')}"
+    return f"{told} in what the other filters leave, {left}; index one, or leave a filter out"
 
 
 def outside(field: str, scope: Scope) -> InvalidQuery:

@@ -40,12 +40,14 @@ scopes:
     paths: ["src/**", "docs/**", "!**/use.py"]
   release: {repositories: ["acme/*"], refs: [v9, v1, HEAD]}
   old: {repositories: ["acme/*"], refs: [v9]}
+  first: {repositories: ["acme/*"], refs: [v1]}
   not-app: {repositories: ["!acme/app", "acme/*"]}
   secret: {repositories: [secret/*], description: about the merger}
   secretly: {repositories: [acme/app, secret/*], refs: [merger, HEAD]}
   empty: {repositories: [nobody/*]}
   src: {paths: ["src/**"]}
 """
+APP = ("acme/app",)
 READER = Principal("r", Role.READER, Visibility.of(["acme/app", "acme/web", "lib/http"]))
 ADMIN = Principal("a", Role.ADMIN, EVERYTHING)
 
@@ -146,6 +148,20 @@ async def test_the_first_indexed_ref_of_a_scope_is_searched_unless_another_is_as
         await found(world, principal=blind, scope="acme", ref="main")
 
 
+async def test_the_ref_is_one_that_a_repository_inside_the_other_filters_has(world):
+    web = files("acme/web")
+    assert await found(world, scope="release", not_repositories=("acme/app",)) == web
+    assert await found(world, scope="release", repositories=("acme/web",)) == web
+    assert await found(world, "retry scope:release -repo:acme/a*") == web
+    told = "no ref of the scope 'first' is indexed in what the other filters leave, 1 of its 2"
+    for query, out in (("retry scope:first -repo:acme/a*", ()), ("retry scope:first", APP)):
+        with pytest.raises(InvalidQuery, match=told):
+            await found(world, query, not_repositories=out)
+    told = "in what the other filters leave, 0 of its 2 repositories; index one, or leave a filter"
+    with pytest.raises(InvalidQuery, match=told):
+        await found(world, scope="first", not_repositories=("acme/app", "acme/web"))
+
+
 async def test_every_function_with_filters_takes_a_scope(world):
     given, asked = world.dependencies, GivenFilters(scope="sources")
 
@@ -224,7 +240,9 @@ async def test_the_list_has_what_the_caller_sees(world):
     listed = {one.name: one for one in await service.scopes(world.dependencies, READER)}
     whole = {one.name: one for one in await service.scopes(world.dependencies, ADMIN)}
 
-    assert list(listed) == ["acme", "not-app", "old", "release", "secretly", "sources", "src"]
+    assert list(listed) == [
+        *("acme", "first", "not-app", "old", "release", "secretly", "sources", "src")
+    ]
     assert list(whole) == sorted([*listed, "secret"])
     assert listed["secretly"].repositories == ("acme/app",)
     assert listed["secretly"].repository_count == 1

@@ -163,6 +163,16 @@ def test_a_scope_is_looked_up_once_however_often_it_is_written(dependencies, tex
     assert unknown["ledger.MemoryLedger.names"] <= once["ledger.MemoryLedger.names"]
 
 
+def test_a_scope_without_refs_reads_none(dependencies):
+    def read(filters):
+        ran, _ = work(dependencies, somebody, "search", SearchRequest("load", filters))
+        return ran["ledger.MemoryLedger.ref_names"]
+
+    somebody = Principal("somebody", Role.READER, EVERYTHING)
+    assert read(GivenFilters(scope="marmots")) == 0
+    assert read(GivenFilters(scope="marmots", ref=f"release-{SEEN}")) > 0
+
+
 def test_a_new_repository_alone_is_compared_with_the_scopes(tmp_path):
     world = World(Settings(data=tmp_path))
     for number in range(50):
