@@ -20,6 +20,7 @@ from codelode.backends.memory.chunks import MemoryChunkStore
 from codelode.backends.weaviate import TenantIndex, WeaviateChunkSearch, WeaviateChunkStore
 from codelode.definitions import definition
 from codelode.errors import SchemaMismatch
+from codelode.globs import matches_path
 from codelode.model import (
     DEFAULT_REF,
     Category,
@@ -960,6 +961,26 @@ async def test_path_globs_match_the_whole_path(index, glob, expected):
 
     assert await index.paths(paths=(glob,)) == sorted(expected)
     assert await index.paths(not_paths=(glob,)) == sorted(set(PATHS) - set(expected))
+
+
+NESTED = [
+    *("a.py", "src/a.py", "src/ab.py", "src/x/a.py", "src/x/y/a.py", "src/x/y/b.go", "src/xy/a.py"),
+    *("x/src/a.py", "lib/x/a.py", "lib/x/y/z/a.py", "lib/xa.py", "lib/y/x1/a.py", "lib/x/a/b.go"),
+]
+
+
+@pytest.mark.parametrize(
+    "glob",
+    [
+        *("src/*/**/a.py", "src/*/**", "src/**/y/*.py", "src/a**/*.py", "src/x**/*.py", "*/x/**"),
+        *("**/*/a.py", "**/x/y*/**", "lib/**/x*/*.py", "lib/*/*/**", "*/**/**/a.py", "s*/x?/*"),
+        *("lib/x**/a.py", "*/*/**b.go", "**/x/**/*.py", "l*b/**/z/**", "*/x/y/?.*", "**/**/a*/**"),
+    ],
+)
+async def test_globs_match_folders_as_they_match_paths(index, glob):
+    index.store.replace(placed(*map(chunk, NESTED)))
+
+    assert await index.paths(paths=(glob,)) == sorted(filter(matches_path(glob), NESTED))
 
 
 @pytest.mark.parametrize(

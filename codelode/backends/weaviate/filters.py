@@ -34,6 +34,9 @@ _ANY_WITH_EXTENSION = re.compile(r"\*\.([^*?.]+)")
 #: A glob for everything below the folders of one name, wherever they are.
 _BELOW_ANY = re.compile(r"\*\*/([^*?]+)/\*\*")
 
+#: The end of folders after which the last part may be the end of a name: `x**/a` also matches `xa`.
+_ENDS_PARTIAL = re.compile(r"[^/]\*\*/\Z")
+
 #: What the server stores or reads as something else: marked white space, an escape sign.
 _AMBIGUOUS = re.compile(r"[\s\\␠]")
 
@@ -175,7 +178,7 @@ def _path(glob: str) -> FilterReturn | None:
         return Filter.any_of([_equal("folders", name), _like("folders", f"*/{name}")])
     folder, last = _folder_of(glob), basename(glob)
     conditions = [_equal("folders", folder)] if folder else []
-    if "**" not in last:
+    if "**" not in last and not _ENDS_PARTIAL.search(glob.removesuffix(last)):
         conditions += _last_part(last)
     if "**" not in glob:
         conditions.append(Filter.by_property("depth").equal(glob.count("/")))
