@@ -183,8 +183,22 @@ def _path(glob: str) -> FilterReturn | None:
     if "**" not in glob:
         conditions.append(Filter.by_property("depth").equal(glob.count("/")))
     if not _is_covered(glob, folder=folder, last=last):
-        conditions.append(_like("path", re.sub(r"\*\*/|\*+", "*", glob)))
+        conditions.append(_pattern(glob, last=last))
     return Filter.all_of(conditions) if conditions else None
+
+
+def _pattern(glob: str, *, last: str) -> FilterReturn:
+    """Return a condition on the folders of a path, of which there are fewer than paths, if it can.
+
+    The server compares a pattern with every value that begins with its literal prefix. The other
+    conditions are about the last part of the path, unless this has `**` and something else.
+    """
+    folder = glob.removesuffix(last).removesuffix("/")
+    while folder.endswith("/**"):  # says nothing of a folder
+        folder = folder.removesuffix("/**")
+    about_folder = not folder.endswith("**") and (last == "**" or "**" not in last)
+    name, value = ("folders", folder) if folder and about_folder else ("path", glob)
+    return _like(name, re.sub(r"\*\*/|\*+", "*", value))
 
 
 def _is_exact(glob: str) -> bool:
