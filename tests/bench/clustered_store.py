@@ -16,7 +16,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
@@ -194,6 +194,30 @@ def _seconds(action: Callable[[], None]) -> float:
     start = time.perf_counter()
     action()
     return time.perf_counter() - start
+
+
+@contextmanager
+def passing_index(address: Address, version: Version) -> Iterator[tuple[TenantIndex, Any]]:
+    """Yield a new index and the objects of its tenant, and remove the index."""
+    place = TenantIndex(f"Bench{uuid4().hex[:8]}", "bench")
+    with connect(address) as client:
+        try:
+            name = versions.require(client, place, version)
+            yield place, client.collections.use(name).with_tenant(place.tenant)
+        finally:
+            for found in client.collections.list_all(simple=True):
+                if found.startswith(place.alias):
+                    client.collections.delete(found)
+            client.alias.delete(alias_name=place.alias)
+
+
+def processor_s(pid_file: Path | None) -> float:
+    """Return the processor time of this process and of the server, seconds."""
+    own = time.process_time()
+    if pid_file is None:
+        return own
+    stat = Path(f"/proc/{pid_file.read_text().strip()}/stat").read_text().rpartition(")")[2].split()
+    return own + sum(map(int, stat[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def server_memory(pid_file: Path | None) -> None:

@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import random
 import tempfile
 import time
@@ -31,7 +30,6 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 from calls import redis
@@ -197,41 +195,26 @@ async def embedded(given: argparse.Namespace, names: list[RepositoryName]) -> Fi
 
 
 async def clustered(given: argparse.Namespace, names: list[RepositoryName]) -> Figures:
-    from clustered_store import VERSION, _objects, address_of_services, library_batch
+    import clustered_store
+    from clustered_store import library_batch
 
-    from codelode.backends.weaviate import TenantIndex, WeaviateChunkSearch, versions
-    from codelode.backends.weaviate.connection import connect
+    from codelode.backends.weaviate import WeaviateChunkSearch
 
-    address, place = address_of_services(), TenantIndex(f"Bench{uuid4().hex[:8]}", "bench")
-    search = WeaviateChunkSearch(address, place, dim=DIM, identity=IDENTITY)
-    with connect(address) as client:
+    address = clustered_store.address_of_services()
+    with clustered_store.passing_index(address, clustered_store.VERSION) as (place, objects):
+        search = WeaviateChunkSearch(address, place, dim=DIM, identity=IDENTITY)
         try:
-            name = versions.require(client, place, VERSION)
-            objects = client.collections.use(name).with_tenant(place.tenant)
             asked = filled(
                 # Many times faster than `replace`, which reads each repository first.
-                lambda files: library_batch(objects, _objects(files)),
+                lambda files: library_batch(objects, clustered_store._objects(files)),
                 names,
                 given.chunks,
                 given.queries,
             )
-            both = partial(_both_s, given.pid_file)
+            both = partial(clustered_store.processor_s, given.pid_file)
             return await measured(search, names, asked, both)
         finally:
             await search.close()
-            for found in client.collections.list_all(simple=True):
-                if found.startswith(place.alias):
-                    client.collections.delete(found)
-            client.alias.delete(alias_name=place.alias)
-
-
-def _both_s(pid_file: Path | None) -> float:
-    """Return the processor time of this process and of the server, seconds."""
-    own = time.process_time()
-    if pid_file is None:
-        return own
-    stat = Path(f"/proc/{pid_file.read_text().strip()}/stat").read_text().rpartition(")")[2].split()
-    return own + sum(map(int, stat[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def other_costs(names: list[RepositoryName]) -> Figures:
