@@ -74,13 +74,26 @@ def failures(
 
 
 def report_failed(client: Client, run: Run) -> None:
-    """Print some files of the run's repository that have failed, and the command that lists all."""
+    """Print some files of the run's ref that have failed, and the command that lists all."""
     if not run.failed:
         return
-    for failure in islice(client.failures(run.repository), SHOWN):
+    refs = (_named(client, run), run.revision)  # a commit is known by all of its digits
+    of_run = (one for one in client.failures(run.repository) if one.ref in refs)
+    shown = [*islice(of_run, SHOWN)]
+    for failure in shown:
         printing.note(_line(failure))
-    if run.failed > SHOWN:
-        printing.note(f"`codelode failures {run.repository}` lists all {run.failed:,} failed files")
+    if run.failed > len(shown):
+        printing.note(
+            f"`codelode failures {run.repository}` lists all {counted(run.failed, 'failed file')}"
+        )
+
+
+def _named(client: Client, run: Run) -> str:
+    """Return the ref of a run, and of one without a ref what the default ref is now."""
+    if run.ref != DEFAULT_REF:
+        return run.ref
+    found = (each.repository for each in client.status().repositories)
+    return next((one.default_ref for one in found if one.name == run.repository), DEFAULT_REF)
 
 
 def _line(failure: FileFailure) -> str:

@@ -29,6 +29,7 @@ def test_codelode_itself_is_asked_in_words_by_name_and_by_use(client, gateway):
 
 def test_the_reason_of_a_failed_file_is_shown(client, gateway, make_run, capsys):
     gateway.watches = [[make_run("complete", total=2, done=1, failed=1)]]
+    gateway.repositories = [index_pb2.Repository(name="acme/http", default_ref="main")]
     gateway.failures = [
         index_pb2.FileFailure(
             repository="acme/http", ref="main", path="a.py", state="failed", reason="took too long"

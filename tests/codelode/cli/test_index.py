@@ -75,6 +75,7 @@ def test_index_with_wait_shows_progress_and_the_end(served, gateway, make_run):
 
 
 def test_index_with_wait_shows_why_files_have_failed(served, gateway, make_run, failed_file):
+    gateway.repositories = [index_pb2.Repository(name="acme/http", default_ref="main")]
     gateway.watches = [[make_run("complete", total=4, done=3, failed=1)]]
     gateway.failures = [failed_file]
     one = served("index", "https://x/http.git", "--wait")
@@ -87,6 +88,37 @@ def test_index_with_wait_shows_why_files_have_failed(served, gateway, make_run, 
     assert four.err.endswith(
         f"4 failed\n{line * 3}`codelode failures acme/http` lists all 4 failed files\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("ref", "shown"),
+    [("HEAD", "main b.py"), ("v1", "v1 c.py"), ("dddd", f"{'d' * 40} e.py")],
+    ids=["default", "tag", "commit"],
+)
+def test_index_with_wait_shows_failures_of_its_own_ref_alone(served, gateway, make_run, ref, shown):
+    gateway.repositories = [
+        index_pb2.Repository(name="acme/other", default_ref="dev"),
+        index_pb2.Repository(name="acme/http", default_ref="main"),
+    ]
+    gateway.failures = [
+        index_pb2.FileFailure(
+            repository="acme/http", ref=failed, path=path, state="failed", reason="why"
+        )
+        for failed, path in [
+            *[("dev", f"a{n}.py") for n in range(3)],
+            ("main", "b.py"),
+            ("v1", "c.py"),
+            ("d" * 40, "e.py"),
+        ]
+    ]
+    end = make_run(
+        "complete", ref=ref, revision="d" * 40 if ref == "dddd" else "", total=1, failed=1
+    )
+    gateway.watches = [[end]]
+
+    answer = served("index", "https://x/http.git", "--wait")
+
+    assert answer.err.endswith(f"1 failed\nacme/http {shown}  failed: why\n")
 
 
 @pytest.mark.parametrize(
