@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
@@ -25,6 +26,9 @@ _HEADERS = (
     _Names(*(f"ratelimit-{name}" for name in ("limit", "remaining", "reset", "name"))),  # GitLab
 )
 
+#: Numbers that are taken, below 10^12: no limit is larger, and a larger time is not in seconds.
+_NUMBER = re.compile(r"[0-9]{1,12}")
+
 
 def asked_pause(
     headers: Mapping[str, str], *, now: Callable[[], float] = time.time
@@ -36,11 +40,12 @@ def asked_pause(
     if after:
         try:
             return max(0.0, parsedate_to_datetime(after).timestamp() - now())
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
     for names in _HEADERS:
-        if headers.get(names.left) == "0" and headers.get(names.resets_at, "").isdecimal():
-            return max(0.0, float(headers[names.resets_at]) - now())
+        at = _number(headers.get(names.resets_at, ""))
+        if headers.get(names.left) == "0" and at is not None:
+            return max(0.0, at - now())
     return None
 
 
@@ -53,12 +58,15 @@ class Budgets:
     def hear(self, headers: Mapping[str, str]) -> None:
         """Take in the headers of an answer."""
         for names in _HEADERS:
-            allowed, left = headers.get(names.allowed, ""), headers.get(names.left, "")
-            if allowed.isdecimal() and left.isdecimal() and int(allowed):
-                at = headers.get(names.resets_at, "")
-                told = RequestBudget(int(allowed), int(left), float(at) if at.isdecimal() else 0.0)
+            allowed, left, at = (_number(headers.get(name, "")) for name in names[:3])
+            if allowed and left is not None:
+                told = RequestBudget(allowed, left, float(at or 0))
                 self._told[headers.get(names.resource, "")] = told
 
     def tightest(self) -> RequestBudget:
         """Return the one of which the smallest part is left."""
         return tightest(self._told.values())
+
+
+def _number(text: str) -> int | None:
+    return int(text) if _NUMBER.fullmatch(text) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import pytest
@@ -28,6 +29,10 @@ GITHUB = {
         ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "130"}, 30.0),
         ({"x-ratelimit-remaining": "1", "x-ratelimit-reset": "130"}, None),
         ({"ratelimit-remaining": "0", "ratelimit-reset": "90"}, 0.0),
+        ({"retry-after": "9" * 5_000}, math.inf),
+        ({"retry-after": "Fri, 31 Dec 9999 23:59:59 -9999"}, None),
+        ({"ratelimit-remaining": "0", "ratelimit-reset": "1700000000000000000"}, None),
+        ({"ratelimit-remaining": "0", "ratelimit-reset": "9" * 5_000}, None),
     ],
 )
 def test_the_pause_is_the_one_that_the_host_asks_for(headers, expected):
@@ -47,8 +52,16 @@ def test_the_pause_is_the_one_that_the_host_asks_for(headers, expected):
         ({"x-ratelimit-limit": "many", "x-ratelimit-remaining": "-1"}, RequestBudget()),
         ({"x-ratelimit-limit": "0", "x-ratelimit-remaining": "0"}, RequestBudget()),
         ({}, RequestBudget()),
+        ({**GITHUB, "x-ratelimit-limit": "9" * 5_000}, RequestBudget()),
+        ({**GITHUB, "x-ratelimit-limit": str(2**64)}, RequestBudget()),
+        ({**GITHUB, "x-ratelimit-remaining": str(2**64)}, RequestBudget()),
+        ({**GITHUB, "x-ratelimit-reset": "9" * 400}, RequestBudget(5_000, 4_321)),
+        ({**GITHUB, "x-ratelimit-reset": "1700000000000000000"}, RequestBudget(5_000, 4_321)),
     ],
-    ids=["github", "gitlab", "bitbucket-server", "bitbucket", "nonsense", "zero", "none"],
+    ids=[
+        *("github", "gitlab", "bitbucket-server", "bitbucket", "nonsense", "zero", "none"),
+        *("endless limit", "large limit", "large rest", "endless time", "nanoseconds"),
+    ],
 )
 def test_what_is_left_is_what_the_host_says(headers, told):
     budgets = Budgets()
@@ -71,4 +84,5 @@ def test_a_low_budget_is_a_problem_until_the_next_period_begins():
     assert not RequestBudget(5_000, 600, now + 60).is_low(now)
     assert RequestBudget(5_000, 400, now + 60).is_low(now)
     assert not RequestBudget(5_000, 0, now - 1).is_low(now)
+    assert not RequestBudget(60, 0).is_low(now)  # of a host that tells no time
     assert not RequestBudget().is_low(now)
