@@ -23,7 +23,11 @@ class RequestBudget:
         return self.requests_left / self.requests_allowed if self.requests_allowed else 1.0
 
     def is_low(self, now: float) -> bool:
-        """Return whether little is left, and the next period has not begun."""
+        """Return whether little is left, and the next period has not begun.
+
+        A host that does not say when it begins, as Bitbucket Data Center, adds requests all the
+        time: what it said at the end of a listing is soon no longer true, and never low.
+        """
         return self.share < LOW and now < self.resets_at
 
 
