@@ -124,18 +124,18 @@ def is_inside(chunk: Chunk, filters: Filters) -> bool:
         and _is_among(chunk.category, filters.categories)
         and _is_among(chunk.block_type, filters.block_types)
         and _any_matches(filters.paths, matches_path, chunk.path)
-        and _any_matches(filters.within, matches_path, chunk.path)
         and _any_matches(filters.symbols, matches_a_name, "\n".join(names))
         and not is_excluded(chunk, filters)
     )
 
 
 def is_excluded(chunk: Chunk, filters: Filters) -> bool:
-    """Return whether one of the exclusions of the filters matches the chunk."""
+    """Return whether an exclusion matches the chunk, or its path is outside of the scope."""
     return (
         chunk.repository in filters.not_repositories
         or chunk.language in filters.not_languages
         or any(matches_path(glob)(chunk.path) for glob in filters.not_paths)
+        or not _any_matches(filters.within, matches_path, chunk.path)
     )
 
 

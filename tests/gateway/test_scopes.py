@@ -18,6 +18,7 @@ from gateway.access import followed
 from gateway.app import Gateway
 from gateway.service.requests import (
     GivenFilters,
+    GivenOptions,
     GrepRequest,
     ReferencesRequest,
     SearchRequest,
@@ -190,6 +191,27 @@ async def test_every_function_with_filters_takes_a_scope(world):
     used = await service.references(given, READER, ReferencesRequest("retry", acme))
     assert {one.repository for one in used.references} == {"acme/web"}
     assert {one.repository for one in used.coverage} == {"acme/web"}
+
+
+async def test_related_files_are_inside_the_scope(world):
+    world.dependencies = in_force(
+        world.dependencies, 'scopes: {a: {paths: ["src/retry.py", "t*/**"]}}'
+    )
+
+    async def related(**filters):
+        options = GivenOptions(values={"expand.related": 10})
+        request = SearchRequest("retry", GivenFilters(**filters), options=options)
+        return {
+            one.path
+            for one in (await service.context(world.dependencies, READER, request)).search.related
+        }
+
+    assert await related(repositories=("acme/web",), paths=("src/retry.py",)) == set(FILES) - {
+        "src/retry.py"
+    }
+    assert await related(repositories=("acme/web",), paths=("src/retry.py",), scope="a") == {
+        "tests/test_retry.py"
+    }
 
 
 async def test_a_misspelt_scope_is_an_error_with_similar_visible_names(world):
