@@ -49,13 +49,15 @@ def read_text(path: Path, *, what: str) -> str:
     return text
 
 
-def parsed(text: str, build: Callable[[yaml.Node], T], *, file: str, sections: Sequence[str]) -> T:
-    """Return what `build` makes of a document. Raises InvalidSettings with file and line."""
+def parsed(text: str, build: Callable[[yaml.Node], T], *, file: str, empty: str) -> T:
+    """Return what `build` makes of a document. Raises InvalidSettings with file and line.
+
+    `empty`: the shortest document, which the error for an empty file tells to write.
+    """
     try:
         root = _composed(text)
         if root is None:
-            example = " or ".join(f"`{name}:`" for name in sections)
-            raise Wrong(1, f"is empty; write {example}")
+            raise Wrong(1, f"is empty; write `{empty}`")
         return build(root)
     except Wrong as exc:
         raise InvalidSettings(f"{file}:{exc.line}: {exc}") from None

@@ -75,7 +75,7 @@ def read(path: Path) -> Scopes:
 
 def parse(content: str, *, file: str) -> Scopes:
     """Return the scopes that a text declares. Raises InvalidSettings with the line of an error."""
-    return declarations.parsed(content, _scopes, file=file, sections=_SECTIONS)
+    return declarations.parsed(content, _scopes, file=file, empty="scopes: {}")
 
 
 def schema() -> dict[str, Any]:
@@ -157,7 +157,17 @@ def _texts(name: str, node: yaml.Node) -> tuple[str, ...]:
 
 
 def _repositories(globs: Sequence[str]) -> str:
-    return repository_globs.problem([*_unsigned(globs)])
+    wanted, unwanted = signed(globs)
+    if "**" in unwanted:
+        return "leaves out '!**', which is everything; leave it out"
+    return repository_globs.problem([*wanted, *unwanted]) or next(
+        (
+            f"holds {glob!r}, which no name matches: none begins or ends with '/'"
+            for glob in (*wanted, *unwanted)
+            if glob.startswith("/") or glob.endswith("/")
+        ),
+        "",
+    )
 
 
 def _refs(names: Sequence[str]) -> str:

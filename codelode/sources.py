@@ -212,7 +212,7 @@ def read(path: Path) -> tuple[Connection, ...]:
 
 def parse(content: str, *, file: str) -> tuple[Connection, ...]:
     """Return the connections. Raises InvalidSettings with the line of what is wrong."""
-    return declarations.parsed(content, _connections, file=file, sections=_SECTIONS)
+    return declarations.parsed(content, _connections, file=file, empty="connections: []")
 
 
 def _connections(root: yaml.Node) -> tuple[Connection, ...]:

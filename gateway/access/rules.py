@@ -74,7 +74,7 @@ class AccessFile(FollowedFile[Rules]):
 
 def parse(text: str, *, file: str) -> Rules:
     """Return the rules. Raises InvalidSettings with the line of what is wrong."""
-    return declarations.parsed(text, _rules, file=file, sections=_SECTIONS)
+    return declarations.parsed(text, _rules, file=file, empty="groups: {}")
 
 
 def _rules(root: yaml.Node) -> Rules:

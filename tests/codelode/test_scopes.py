@@ -49,7 +49,7 @@ def test_a_scope_admits_what_a_glob_matches_and_no_exclusion_does():
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("", 1, "is empty; write `scopes:`"),
+        ("", 1, "is empty; write `scopes: {}`"),
         ("scope: {}", 1, "the file has 'scope'; it may have scopes"),
         ("scopes:\n  a/b: {paths: [a]}", 2, "'a/b' is no name of a scope"),
         ("scopes:\n  a: {path: [a]}", 2, "'a' has 'path'; it may have"),
@@ -58,6 +58,9 @@ def test_a_scope_admits_what_a_glob_matches_and_no_exclusion_does():
         ("scopes:\n  a:\n    repositories: x", 3, "repositories must be a list: [payments/*"),
         ("scopes:\n  a:\n    repositories: [a b]", 3, "repositories holds 'a b'; write names"),
         ("scopes:\n  a:\n    repositories: []", 3, "repositories is empty; leave the field out"),
+        ("scopes:\n  a:\n    repositories: [/x]", 3, "holds '/x', which no name matches"),
+        ("scopes:\n  a:\n    repositories: [a, '!x/']", 3, "holds 'x/', which no name matches"),
+        ("scopes:\n  a:\n    repositories: [a, '!**']", 3, "leaves out '!**', which is everything"),
         ("scopes:\n  a:\n    refs: [a..b]", 3, "refs holds 'a..b' cannot be a branch"),
         ("scopes:\n  a:\n    paths: [/src]", 3, "paths holds '/src' starts with '/'"),
         ("scopes:\n  a:\n    paths: ['!src/']", 3, "write 'src/**' for everything inside"),

@@ -188,7 +188,7 @@ def test_the_digest_of_the_rules_changes_with_them_alone():
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("", 1, "is empty; write `connections:`"),
+        ("", 1, "is empty; write `connections: []`"),
         ("connections: {}\n", 1, "must be a list"),
         ("sources: []\n", 1, "has 'sources'"),
         ("connections:\n- name: a\n  kind: gitea\n", 2, "lacks token"),
