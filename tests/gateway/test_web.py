@@ -144,6 +144,10 @@ async def test_a_scope_is_offered_and_then_limits_the_search(tmp_path):
             page = await client.get(old)
             at = "/code?repository=acme%2Fweb&ref=v1&path=src%2Fpool.py"
             assert any(one.startswith(at) for one in links(page)), old
+        for where in ("+scope:app", "+repo:acme/*", "+ref:v1", "&repo=acme%2Fweb", "&ref=v1"):
+            page = await client.get(f"/search?q=sessions{where}")
+            assert page.status_code == 200, where
+            assert not any("scope=" in one for one in links(page)), where
         lab = await client.get("/lab?q=sessions&scope=app")
         assert "Scope: app" in lab.text
         assert '<input type="hidden" name="scope" value="app">' in lab.text
@@ -154,6 +158,15 @@ async def test_a_scope_is_offered_and_then_limits_the_search(tmp_path):
 async def test_all_copies_are_offered_where_there_are_some(two):
     assert "Show all copies" in (await two.get("/search?q=sessions")).text
     assert "Show all copies" not in (await two.get("/search?q=sessions&repo=acme/app")).text
+
+
+async def test_a_list_of_scopes_counts_as_a_call(tmp_path):
+    declared = tmp_path / "scopes.yaml"
+    declared.write_text("scopes: {app: {repositories: [acme/app]}}")
+    limits = {"search_per_minute": 12, "scopes": str(declared)}  # a burst of two calls
+    async with serving(tmp_path, limited=True, **limits) as (client, _):
+        assert (await client.get("/")).status_code == 200
+        assert (await client.get("/?scope=app")).status_code == 429
 
 
 async def test_chips_narrow_and_exclude(two):

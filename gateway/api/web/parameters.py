@@ -6,12 +6,17 @@ from typing import Any
 
 from pydantic import Field
 
+from codelode.query_language import parts_of
 from gateway.api.rest.bodies import Query, Text
 from gateway.api.web.links import link
+from gateway.service.queries import MAX_QUERY_CHARS
 from gateway.service.requests import GivenFilters, GivenOptions, SearchRequest
 
 #: Hits of a page.
 TOP_K = 30
+
+#: The fields of filters in a query that say where to search.
+_WHERE = ("repositories", "ref", "scope")
 
 
 class SearchParameters(Query):
@@ -29,6 +34,14 @@ class SearchParameters(Query):
     copies: bool = Field(default=False, description="Show each copy of a hit as a hit.")
     why: bool = Field(default=False, description="Show the parts of each score.")
     page: Text = Field(default="", description="Token of a later page.")
+
+    @property
+    def says_where(self) -> bool:
+        """Return whether a filter names repositories, a ref, or a scope: not all scopes fit it."""
+        named = self.repo or self.not_repo or self.ref or self.scope
+        return bool(named) or any(
+            one.field in _WHERE for one in parts_of(self.q[:MAX_QUERY_CHARS]).filters
+        )
 
     def given(self) -> SearchRequest:
         return SearchRequest(

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import Query, Request, Response
 
 from gateway import service
-from gateway.api.rest.calls import Admitted, Call
+from gateway.api.rest.calls import Admitted, Call, also
 from gateway.api.web.links import link
 from gateway.api.web.pages import PART, page_router
 from gateway.api.web.parameters import SearchParameters
@@ -30,14 +30,24 @@ async def search(
     call: Admitted, request: Request, asked: Annotated[SearchParameters, Query()]
 ) -> Response:
     part = PART in request.headers
-    values = await (_found(call, asked) if asked.q.strip() else _start(call, asked))
+    scopes = await _scopes(call, request, asked)
+    values = await (_found(call, asked, scopes) if asked.q.strip() else _start(call, asked, scopes))
     template = "results.html" if part else "search.html"
     return page(request, template, asked=asked, **values)
 
 
-async def _found(call: Call, asked: SearchParameters) -> dict[str, Any]:
+async def _scopes(call: Call, request: Request, asked: SearchParameters) -> Sequence[ListedScope]:
+    """Return the scopes to offer: none where another filter already says where to search."""
+    if not call.dependencies.settings.scopes or asked.says_where:
+        return ()
+    async with also(request, "scopes"):
+        return await service.scopes(call.dependencies, call.principal)
+
+
+async def _found(
+    call: Call, asked: SearchParameters, scopes: Sequence[ListedScope]
+) -> dict[str, Any]:
     answer = await service.search(call.dependencies, call.principal, asked.given())
-    scopes = () if asked.scope else await service.scopes(call.dependencies, call.principal)
     # A page of hits takes some 20 ms, during which the event loop would answer nobody else.
     return await asyncio.to_thread(_arranged, answer, asked, scopes)
 
@@ -57,10 +67,11 @@ def _arranged(
     }
 
 
-async def _start(call: Call, asked: SearchParameters) -> dict[str, Any]:
+async def _start(
+    call: Call, asked: SearchParameters, scopes: Sequence[ListedScope]
+) -> dict[str, Any]:
     """Return what the page shows before there is a query."""
     found = await service.repositories(call.dependencies, call.principal)
-    scopes = () if asked.scope else await service.scopes(call.dependencies, call.principal)
     return {
         "answer": None,
         "active": tuple(active(asked)),
