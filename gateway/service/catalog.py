@@ -7,7 +7,7 @@ found, nor listed, nor suggested.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
@@ -176,8 +176,11 @@ class VisibleCatalog:
 
     def ref_names(self, repositories: Sequence[RepositoryName]) -> list[RefName]:
         """Return the refs of those of the repositories that are visible, or of all, in order."""
-        seen = [one for one in repositories or self.ledger.names() if one in self.visible]
-        return sorted(self.ledger.ref_names(seen))
+        return sorted(self.ref_counts(repositories or self.ledger.names()))
+
+    def ref_counts(self, repositories: Sequence[RepositoryName]) -> Mapping[RefName, int]:
+        """Return how many of those of the repositories that are visible have each ref."""
+        return self.ledger.ref_counts([one for one in repositories if one in self.visible])
 
 
 def _commits(refs: Iterable[RefName], start: str) -> list[RefName]:

@@ -61,6 +61,7 @@ class _Search:
     visible: Visibility
     written: tuple[WrittenFilter, ...] = ()  # the filters that the pattern began with
     named: tuple[RepositoryName, ...] = ()  # the repositories that these and the request name
+    notices: tuple[str, ...] = ()  # about the filters
 
     @property
     def most_per_file(self) -> int:
@@ -119,9 +120,9 @@ def _checked(request: GrepRequest, reader: FilterReader) -> _Search:
         _in_bounds(name, getattr(request, name), MAX_AROUND)
     _in_bounds("limit_per_file", request.limit_per_file, MAX_LIMIT)
     limit = queries.bounded("limit", request.limit, default=DEFAULT_LIMIT, most=MAX_LIMIT)
-    filters, visible, narrowing = reader.narrowed(request.filters, written)
+    filters, visible, narrowing, notices = reader.narrowed(request.filters, written)
     named = filters.repositories or (narrowing.named if narrowing else ())
-    return _Search(pattern, filters, limit, request, visible, written, named)
+    return _Search(pattern, filters, limit, request, visible, written, named, notices)
 
 
 def _in_bounds(name: str, value: int, most: int) -> None:
@@ -242,6 +243,7 @@ def _notices(
     if search.written:
         read = shown_filters(search.written)
         yield f"{read} was read as filters; ask for a literal to find it as text"
+    yield from search.notices
     if done.stopped_at:
         repository, path = done.stopped_at
         yield (

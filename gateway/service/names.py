@@ -58,6 +58,7 @@ class _Listing:
     filters: Filters
     visible: Visibility
     limit: int
+    notices: tuple[str, ...]  # about the filters
 
 
 @permitted
@@ -81,7 +82,7 @@ async def symbols(
         why = "matches any name, so"
         queries.check_narrowed("name", len(places), why, remedy="letters to it, or filters")
     found, read = await _definitions(listing, places, backends)
-    notices = [*_notices(listing, found, len(places) - read, backends)]
+    notices = [*_notices(listing, found, len(places) - read, backends), *listing.notices]
     if not found and (not request.literal or listing.pattern.last.isidentifier()):
         named = request.name.strip()
         notices.append(await _undefined(named, query.filters, query.visible, backends))
@@ -111,11 +112,11 @@ async def references(
     started = time.perf_counter()
     involve(query=request.name)
     reader = _reader(dependencies, principal)
-    query = await asyncio.to_thread(_uses_query, request, reader)
+    query, told = await asyncio.to_thread(_uses_query, request, reader)
     is_possible = backends.symbols is not None and backends.references is not None
     files = await _using(query, backends) if is_possible else ()
     listed = await uses(query, files, backends) if is_possible else Uses((), True, False)
-    notices = [*([] if is_possible else [NO_REFERENCES]), *_about_uses(query, listed)]
+    notices = [*([] if is_possible else [NO_REFERENCES]), *_about_uses(query, listed), *told]
     if not listed.is_defined:
         notices.append(await _undefined(request.name, query.filters, query.visible, backends))
     holding = tuple(dict.fromkeys(one.repository for one in listed.found))
@@ -147,16 +148,19 @@ def _reader(dependencies: Dependencies, principal: Principal) -> FilterReader:
     return FilterReader(VisibleScopes(dependencies.scopes, catalog))
 
 
-def _uses_query(request: ReferencesRequest, reader: FilterReader) -> UsesQuery:
+def _uses_query(
+    request: ReferencesRequest, reader: FilterReader
+) -> tuple[UsesQuery, tuple[str, ...]]:
+    """Return the checked request, and notices about its filters. Raises InvalidQuery."""
     name = queries.query_text(request.name, field="name")
     queries.check_size("name", [name])
-    filters, visible, _ = reader.narrowed(request.filters)
+    filters, visible, _, notices = reader.narrowed(request.filters)
     for field in ("kinds", "symbols", "block_types"):
         if getattr(filters, field):
             raise InvalidQuery(f"filters.{field}", "does not apply to uses; leave it out")
     limit = queries.bounded("limit", request.limit, default=DEFAULT_LIMIT, most=MAX_LIMIT)
     known = tuple(reader.catalog.names())
-    return UsesQuery(name, filters, visible, known, limit)
+    return UsesQuery(name, filters, visible, known, limit), notices
 
 
 def _about_uses(query: UsesQuery, listed: Uses) -> Iterator[str]:
@@ -169,11 +173,11 @@ def _about_uses(query: UsesQuery, listed: Uses) -> Iterator[str]:
 def _checked(request: SymbolsRequest, reader: FilterReader) -> _Listing:
     text = queries.query_text(request.name, field="name")
     queries.check_size("name", [text])
-    filters, visible, _ = reader.narrowed(request.filters)
+    filters, visible, _, told = reader.narrowed(request.filters)
     if filters.block_types:
         raise InvalidQuery("filters.block_types", "does not apply to names; use the kind `block`")
     limit = queries.bounded("limit", request.limit, default=DEFAULT_LIMIT, most=MAX_LIMIT)
-    return _Listing(name_pattern(text, is_literal=request.literal), filters, visible, limit)
+    return _Listing(name_pattern(text, is_literal=request.literal), filters, visible, limit, told)
 
 
 async def _definitions(

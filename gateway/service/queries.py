@@ -47,7 +47,8 @@ class Narrowed(NamedTuple):
 
     filters: Filters
     visible: Visibility
-    narrowing: Narrowing | None  # of `visible`
+    narrowing: Narrowing | None = None  # of `visible`
+    notices: tuple[str, ...] = ()
 
 
 class SourceLocation(NamedTuple):

@@ -136,7 +136,7 @@ class FilterReader:
         request.
         """
         if given.is_empty and not written:
-            return Narrowed(queries.NO_FILTERS, self.catalog.visible, None)
+            return Narrowed(queries.NO_FILTERS, self.catalog.visible)
         filters = queries.filters(given, self.catalog)
         involve(_named(written))
         by_field = self._by_field(written)
@@ -156,10 +156,11 @@ class FilterReader:
         catalog = replace(self.catalog, visible=visible)
         changed["ref"] = self._ref(filters.ref, by_field, catalog, changed["repositories"])
         filters = replace(filters, **changed)
+        told: tuple[str, ...] = ()
         if found is not None:
             has_ref = bool(given.ref or by_field["ref"])
-            filters = limited(filters, found, catalog, has_ref=has_ref)
-        return Narrowed(filters, visible, narrowing)
+            filters, told = limited(filters, found, catalog, has_ref=has_ref)
+        return Narrowed(filters, visible, narrowing, told)
 
     def _scope(self, given: str, written: Sequence[WrittenFilter]) -> FoundScope | None:
         """Return the scope of the request or of its query; a search has one."""

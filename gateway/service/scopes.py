@@ -127,35 +127,44 @@ async def scopes(dependencies: Dependencies, principal: Principal) -> tuple[List
 
 def limited(
     filters: Filters, found: FoundScope, catalog: VisibleCatalog, *, has_ref: bool
-) -> Filters:
-    """Return the filters with the ref and the paths of the scope. Raises InvalidQuery.
+) -> tuple[Filters, tuple[str, ...]]:
+    """Return the filters with the ref and the paths of the scope, and notices.
 
-    `catalog` has the repositories of the scope that globs of the query leave. `has_ref`: the
-    request names the ref.
+    Raises InvalidQuery. `catalog` has the repositories of the scope that globs of the query leave.
+    `has_ref`: the request names the ref.
     """
     within, not_paths = signed(found.scope.paths)
-    return replace(
-        filters,
-        ref=_ref(filters, found, catalog, has_ref=has_ref),
-        within=tuple(within),
-        not_paths=(*filters.not_paths, *not_paths),
-    )
+    ref, notices = _ref(filters, found, catalog, has_ref=has_ref)
+    excluded = (*filters.not_paths, *not_paths)
+    return replace(filters, ref=ref, within=tuple(within), not_paths=excluded), notices
 
 
-def _ref(filters: Filters, found: FoundScope, catalog: VisibleCatalog, *, has_ref: bool) -> RefName:
+def _ref(
+    filters: Filters, found: FoundScope, catalog: VisibleCatalog, *, has_ref: bool
+) -> tuple[RefName, tuple[str, ...]]:
     """Return the ref to search. Refs are read only if there is something to choose or to check."""
     if not (found.scope.refs or has_ref):
-        return filters.ref
-    named = filters.repositories or [one for one in found.repositories if one in catalog.visible]
-    searched = [name for name in named if name not in filters.not_repositories]
-    known = {DEFAULT_REF, *(catalog.ref_names(searched) if searched else ())}
-    offered = [RefName(ref) for ref in found.scope.refs if ref in known]
+        return filters.ref, ()
+    named = filters.repositories or found.repositories
+    searched = [
+        name for name in named if name in catalog.visible and name not in filters.not_repositories
+    ]
+    counts = {**catalog.ref_counts(searched), DEFAULT_REF: len(searched)}
+    offered = [RefName(ref) for ref in found.scope.refs if ref in counts]
     if has_ref:
-        _check_ref(filters.ref, found.scope, offered if found.scope.refs else sorted(known))
-        return filters.ref
+        _check_ref(filters.ref, found.scope, offered if found.scope.refs else sorted(counts))
+        return filters.ref, ()
     if not offered:
         raise InvalidQuery("filters.scope", _unindexed(found, len(searched)))
-    return offered[0]
+    return offered[0], tuple(_lacking(offered[0], found.scope, counts[offered[0]], len(searched)))
+
+
+def _lacking(ref: RefName, scope: Scope, holding: int, searched: int) -> Iterator[str]:
+    if holding < searched:
+        yield (
+            f"the scope {scope.name!r} was searched at its ref {ref!r}, which is not indexed in "
+            f"{searched - holding:,} of {searched:,} repositories; give another ref for these"
+        )
 
 
 def _unindexed(found: FoundScope, searched: int) -> str:

@@ -142,7 +142,7 @@ async def similar(
     hints = await filter_hints(state, backends)
     answer = search_answer(state)
     answer = replace(answer, notices=(*answer.notices, *hints))
-    return await _finished(dependencies, answer, query, started)
+    return await _finished(dependencies, answer, query, started, narrowed.notices)
 
 
 def _cache(dependencies: Dependencies, backends: Backends) -> AnswerCache:
@@ -203,7 +203,7 @@ def _with_written(
     narrowed = FilterReader(scopes).narrowed(request.filters, parts.filters)
     query = queries.search_query(asked, narrowed, for_context=for_context)
     query = replace(query, texts=compiled_texts(parts.texts))
-    return query, tuple(notices(written, parts.filters))
+    return query, (*notices(written, parts.filters), *narrowed.notices)
 
 
 def _paged(answer: SearchAnswer, state: SearchState) -> SearchAnswer:

@@ -1102,21 +1102,22 @@ def test_the_refs_of_several_repositories_come_together(ledger):
     assert ledger.refs_of([]) == ()
 
 
-def test_the_names_of_many_refs_come_without_the_rest(ledger):
+def test_many_refs_are_counted_without_the_rest(ledger):
     drain(ledger, *start(ledger, item(1)))
     many = [RepositoryName(f"acme/r{number}") for number in range(1_201)]
     for name in many:
         ledger.register(Repository(name, f"https://example.org/{name}"))
-    run = ledger.create(many[-1], RefName("next"))
-    assert ledger.claim(run.id, worker="puller")
-    ledger.plan(run.id, manifest(item(1)), ref=RefName("next"), fingerprint=PRINT)
+    for name, ref in ((many[-1], "next"), (many[0], "next"), (many[0], MAIN)):
+        run = ledger.create(name, RefName(ref))
+        assert ledger.claim(run.id, worker="puller")
+        drain(ledger, run, ledger.plan(run.id, manifest(item(1)), ref=ref, fingerprint=PRINT))
 
     assert ledger.names() == tuple(sorted([APP, *many]))
-    assert ledger.ref_names([]) == ledger.ref_names([RepositoryName("nobody")]) == frozenset()
-    assert ledger.ref_names([APP]) == {MAIN}
-    assert ledger.ref_names(ledger.names()) == {MAIN, "next"}
+    assert ledger.ref_counts([]) == ledger.ref_counts([RepositoryName("nobody")]) == {}
+    assert ledger.ref_counts([APP]) == {MAIN: 1}
+    assert ledger.ref_counts(ledger.names()) == {MAIN: 2, "next": 2}
     for name in (APP, many[-1]):
-        assert ledger.ref_names([name]) == {status.ref for status in ledger.refs(name)}
+        assert set(ledger.ref_counts([name])) == {status.ref for status in ledger.refs(name)}
 
 
 def test_several_repositories_come_together(ledger):

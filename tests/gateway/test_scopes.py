@@ -163,6 +163,30 @@ async def test_the_ref_is_one_that_a_repository_inside_the_other_filters_has(wor
         await found(world, scope="first", not_repositories=("acme/app", "acme/web"))
 
 
+async def test_repositories_without_the_ref_of_the_scope_are_counted_in_a_notice(world):
+    given, asked = world.dependencies, GivenFilters(scope="release")
+    told = (
+        "the scope 'release' was searched at its ref 'v1', which is not indexed in 1 of 2 "
+        "repositories; give another ref for these"
+    )
+    search = SearchRequest("retry", asked)
+    grep = [part async for part in service.grep(given, READER, GrepRequest("call", asked))]
+    similar = SimilarRequest("def retry(call): return call()", filters=asked)
+    for answer in (
+        await service.search(given, READER, search),
+        await service.search(given, READER, search),  # from the cache
+        (await service.context(given, READER, search)).search,
+        await service.similar(given, READER, similar),
+        await service.symbols(given, READER, SymbolsRequest("retry", asked)),
+        await service.references(given, READER, ReferencesRequest("retry", asked)),
+        grep[-1].summary,
+    ):
+        assert answer.notices.count(told) == 1
+    for none in ({"ref": "HEAD"}, {"ref": "v1"}, {"repositories": APP}):
+        alone = replace(search, filters=replace(asked, **none))
+        assert not (await service.search(given, READER, alone)).notices
+
+
 async def test_every_function_with_filters_takes_a_scope(world):
     given, asked = world.dependencies, GivenFilters(scope="sources")
 

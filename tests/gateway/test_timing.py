@@ -166,7 +166,7 @@ def test_a_scope_is_looked_up_once_however_often_it_is_written(dependencies, tex
 def test_a_scope_without_refs_reads_none(dependencies):
     def read(filters):
         ran, _ = work(dependencies, somebody, "search", SearchRequest("load", filters))
-        return ran["ledger.MemoryLedger.ref_names"]
+        return ran["ledger.MemoryLedger.ref_counts"]
 
     somebody = Principal("somebody", Role.READER, EVERYTHING)
     assert read(GivenFilters(scope="marmots")) == 0

@@ -194,8 +194,8 @@ class MemoryLedger:
         return tuple(map(self.refs, names))
 
     @_atomic
-    def ref_names(self, names: Sequence[RepositoryName]) -> frozenset[RefName]:
-        return frozenset(ref for name in names for ref in self._refs.get(name, {}))
+    def ref_counts(self, names: Sequence[RepositoryName]) -> Mapping[RefName, int]:
+        return Counter(ref for name in names for ref in self._refs.get(name, {}))
 
     @_atomic
     def unregister(self, name: RepositoryName) -> None:

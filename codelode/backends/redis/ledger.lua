@@ -565,18 +565,19 @@ redis.call('DEL', key('worker:' .. ARGV[1]))
 redis.call('SET', key('worker:' .. ARGV[1]), 1, 'PX', ARGV[2])
 return 1
 
---- ref_names
--- names of repositories
-local seen, refs = {}, {}
+--- ref_counts
+-- names of repositories -> each ref, and how many have it
+local counts, rows = {}, {}
 for _, name in ipairs(ARGV) do
   for _, ref in ipairs(redis.call('HKEYS', key('refs:' .. name))) do
-    if not seen[ref] then
-      seen[ref] = true
-      refs[#refs + 1] = ref
-    end
+    counts[ref] = (counts[ref] or 0) + 1
   end
 end
-return refs
+for ref, count in pairs(counts) do
+  rows[#rows + 1] = ref
+  rows[#rows + 1] = count
+end
+return rows
 
 --- leave
 -- name

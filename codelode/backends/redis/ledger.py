@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import random
 import uuid
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar, cast
@@ -183,11 +184,14 @@ class RedisLedger:
             counts = iter(pipe.execute())
         return tuple(_refs(name, head, counts) for name, head in heads)
 
-    def ref_names(self, names: Sequence[RepositoryName]) -> frozenset[RefName]:
-        found: set[bytes] = set()
+    def ref_counts(self, names: Sequence[RepositoryName]) -> Mapping[RefName, int]:
+        found = Counter[RefName]()
         for some in _batches(names):
-            found.update(self._run_script("ref_names", *some))
-        return frozenset(RefName(ref.decode()) for ref in found)
+            rows = iter(self._run_script("ref_counts", *some))
+            found.update(
+                {RefName(ref.decode()): count for ref, count in zip(rows, rows, strict=True)}
+            )
+        return found
 
     def unregister(self, name: RepositoryName) -> None:
         self._run_script("leave", name)
