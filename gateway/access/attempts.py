@@ -3,7 +3,8 @@
 So nobody can guess credentials, or flood the logs with refused calls. Beyond the limit, unknown
 credentials from the address are refused without being checked. Others may call from the same
 address, behind a proxy or a router: credentials that were accepted before are still checked. Calls
-without any credentials are counted apart, so they have no effect on calls that bring some.
+without any credentials are counted apart, so they have no effect on calls that bring some, and so
+are webhooks: a code host with a wrong secret repeats its deliveries.
 """
 
 from __future__ import annotations
@@ -52,9 +53,7 @@ class GuardedAccess:
         if self._counts is None:
             return await self._access.principal(credentials)
         digest = hashlib.sha256(repr(credentials).encode()).hexdigest()
-        address = network(source)
-        if credentials == NO_CREDENTIALS:
-            address += " without credentials"
+        address = _origin(credentials, source)
         if digest not in self._accepted:
             self._require_unblocked(address)
         try:
@@ -85,6 +84,15 @@ class GuardedAccess:
         wait_s = await counts.take(f"wrong:{address}", "", self._limit)
         if wait_s:
             put(self._blocked_until, address, self._clock() + wait_s, most=MAX_REMEMBERED)
+
+
+def _origin(credentials: Credentials, source: str) -> str:
+    """Return the address, and if not all of its calls are counted together, which of them."""
+    if credentials == NO_CREDENTIALS:
+        return f"{network(source)} without credentials"
+    if credentials.webhook is not None:
+        return f"{network(source)} with webhooks of {credentials.webhook or 'unknown secrets'}"
+    return network(source)
 
 
 @lru_cache(maxsize=1_024)

@@ -15,7 +15,8 @@ class Credentials:
 
     authorization: str = ""  # the header of that name
     certificate: tuple[str, ...] = ()  # alternative names of a verified client certificate
-    #: Of a delivery, the principal of the connection whose secret has signed it; empty: none has.
+    #: Of a webhook, the principal of the connection whose secret has signed it; empty: none has.
+    #: None: the call is no webhook.
     webhook: str | None = None
     session: str = ""  # id of the session of a browser, which has an authorization of its own
 

@@ -33,6 +33,7 @@ from gateway.access.attempts import MAX_REMEMBERED, GuardedAccess, network
 from gateway.access.identity import Credentials
 from gateway.access.shared_token import SharedToken
 from gateway.access.visibility import Visibilities
+from gateway.access.webhooks import Webhooks
 from gateway.app import Gateway
 from gateway.service.capabilities import CAPABILITIES, FUNCTIONS, Kind
 from gateway.service.limits import Limiter, are_on
@@ -132,12 +133,41 @@ async def test_calls_without_credentials_are_limited_and_block_nobody_else(depen
         assert await asked(RIGHT) is CODE.OK
 
 
-async def test_many_wrong_credentials_take_bounded_memory():
-    access = GuardedAccess(
-        Access([SharedToken("sesame")], Visibilities(MemoryLedger())),
+def guarded(*, burst):
+    return GuardedAccess(
+        Access([SharedToken("sesame"), Webhooks()], Visibilities(MemoryLedger())),
         MemoryCallLimits(),
-        CallLimit(per_minute=1, burst=1),
+        CallLimit(per_minute=1, burst=burst),
     )
+
+
+async def test_unsigned_webhooks_block_neither_other_calls_nor_signed_ones():
+    access = guarded(burst=3)
+
+    async def outcome(credentials):
+        try:
+            return (await access.principal(credentials, source="10.0.0.1")).name
+        except (Unauthenticated, Busy) as exc:
+            return type(exc)
+
+    unsigned = [await outcome(Credentials(webhook="")) for _ in range(6)]
+    assert unsigned == [Unauthenticated] * 4 + [Busy] * 2
+    assert await outcome(Credentials("Bearer wrong")) is Unauthenticated
+    assert await outcome(Credentials("Bearer sesame")) == "token"
+    assert await outcome(Credentials(webhook="webhook:work")) == "webhook:work"
+
+
+async def test_wrong_credentials_do_not_block_signed_webhooks():
+    access = guarded(burst=1)
+    for number in range(4):
+        with pytest.raises((Unauthenticated, Busy)):
+            await access.principal(Credentials(f"Bearer {number}"), source="10.0.0.1")
+    found = await access.principal(Credentials(webhook="webhook:work"), source="10.0.0.1")
+    assert found.name == "webhook:work"
+
+
+async def test_many_wrong_credentials_take_bounded_memory():
+    access = guarded(burst=1)
 
     async def tried(number):
         wrong = Credentials(f"Bearer {number}")
