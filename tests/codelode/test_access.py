@@ -44,6 +44,7 @@ def test_the_cover_of_a_visibility_is_made_of_what_was_known():
     assert seen.cover() == (("a/",), (), ("a/9",))
     assert seen == Visibility.of(names)
     assert seen.only(all).cover() == seen.cover()
+    assert seen.only(all).cover() is seen.only(all).cover()  # computed once
     assert [one.cover() for one in (EVERYTHING, Visibility.of(names))] == [None, None]
 
 
