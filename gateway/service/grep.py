@@ -23,9 +23,9 @@ from codelode.grams import NOTHING
 from codelode.model import Chunk, FileKey, FileQuery, FileText, Filters, RepositoryName
 from codelode.permalinks import permalink
 from codelode.query_language import WrittenFilter, leading_filters, whole_text
+from gateway.exact.admitted import admits_parts, admitted
 from gateway.exact.matching import Text, lines, matching
 from gateway.exact.pattern import Pattern, Wanted, check_length, compiled
-from gateway.exact.scope import admits_parts, admitted
 from gateway.service import queries
 from gateway.service.audit import involve, note
 from gateway.service.capabilities import permitted
