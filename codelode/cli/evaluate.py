@@ -45,7 +45,8 @@ SCOPES = ("repository", "all")
     type=click.Choice(SCOPES),
     default="repository",
     show_default=True,
-    help="Search each query's own repository, or all repositories at once, which is harder.",
+    help="Search each query's own repository, or all repositories at once, which is harder. "
+    "These are no scopes of `codelode scopes`.",
 )
 @click.option(
     "--grep",
