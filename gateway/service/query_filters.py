@@ -159,7 +159,14 @@ class FilterReader:
         told: tuple[str, ...] = ()
         if found is not None:
             has_ref = bool(given.ref or by_field["ref"])
-            filters, told = limited(filters, found, catalog, has_ref=has_ref)
+            try:
+                filters, told = limited(filters, found, catalog, has_ref=has_ref)
+            except InvalidQuery as exc:
+                if by_field["ref"] and exc.field == "filters.ref":
+                    raise self._wrong(
+                        by_field["ref"][0], f"is not a filter: {exc.message}"
+                    ) from exc
+                raise
         return Narrowed(filters, visible, narrowing, told)
 
     def _scope(self, given: str, written: Sequence[WrittenFilter]) -> FoundScope | None:

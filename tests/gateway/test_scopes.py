@@ -142,6 +142,9 @@ async def test_the_first_indexed_ref_of_a_scope_is_searched_unless_another_is_as
     assert await found(world, scope="acme", ref="main") == files("acme/web")
     with pytest.raises(InvalidQuery, match="'main' is no ref of the scope 'release'; there"):
         await found(world, scope="release", ref="main")
+    told = "'ref:main' at character 7 is not a filter: 'main' is no ref of the scope 'release'"
+    with pytest.raises(InvalidQuery, match=told):
+        await found(world, "retry ref:main scope:release")
     with pytest.raises(InvalidQuery, match="no ref of the scope 'old' is indexed"):
         await found(world, scope="old")
     blind = replace(READER, visible=Visibility.of(["acme/app", "lib/http"]))
