@@ -1,4 +1,5 @@
 import inspect
+import sys
 
 import numpy as np
 import pytest
@@ -333,10 +334,35 @@ def test_trees_of_two_repositories_are_not_compared(candidate):
         ("thread_pool = 1", 1.0),
         ("new ThreadPool()", 1.0),
         ("pool of threads", 0.0),
+        (f"{'pools ' * 50}thread-pool", 1.0),
+        (f"{'pools ' * 50}threads, pools", 0.0),
     ],
 )
 def test_adjacent_words_count_where_they_are_adjacent_in_the_code(candidate, text, share):
     assert feature(features.phrase, "thread pool", candidate("a.py", text)) == [share]
+
+
+def calls(function):
+    """Return how many functions written in C the call calls: no measure of time is as steady."""
+    made = []
+    before = sys.getprofile()
+    sys.setprofile(lambda frame, event, argument: made.append(event))
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return made.count("c_call")
+
+
+@pytest.mark.parametrize("query", ["x 0 y 1", "function t e n r o"])
+def test_a_table_of_digits_takes_no_more_steps_than_a_short_text(candidate, query):
+    def taken(rows):
+        given = [candidate("a.csv", f"function x, y{', 0 t, 1 e, n, r, o' * rows}")]
+        group = QueryGroup(analysis(query), given)
+        assert group.bodies.all()
+        return calls(group.adjacent)
+
+    assert taken(1_000) == taken(20)
 
 
 def test_the_best_chunks_of_a_file_count_together(candidate):
