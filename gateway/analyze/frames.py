@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
+from codelode.languages import resolve
 from gateway.state import Frame
 
 #: Most frames of a trace that are looked up, innermost first. Chosen by hand.
@@ -19,13 +20,20 @@ _GO_PLACE = re.compile(r"\s+(?P<path>\S+\.go):(?P<line>\d{1,7})\b")
 _PYTHON = re.compile(
     r'[ \t]*File "(?P<path>[^"\n]+)", line (?P<line>\d{1,7}), in (?P<function>\w+)'
 )
-#: `src/server.c:1840`, also as `Server.java:18)`, `./main.rs:4:5`, `app.php(123)`, `A.cs:line 12`,
-#: `app.php on line 12`, `"app.py", line 12`, and in links `app.py#L12`.
+#: `src/server.c:1840`, also as `Server.java:18)`, `./main.rs:4:5`, `app.php(123)`, in links as
+#: `app.py#L12`, `app.py#L12C5`, `app.md?plain=1#L12`, `app.py#lines-12`, and in words as
+#: `A.cs:line 12`, `run.sh: line 12`, `app.php on line 12`, `"app.py", line 12`, `app.py (line 12)`.
 _PLACE = re.compile(
     r"(?<![\w@+./\\-])(?P<path>[\w@+./\\-]++)"
-    r"(?::(?:line )?|\(|#L|[\"']?,? (?:on |at )?line )(?P<line>\d{1,7})\b"
+    r"(?::|\(|(?:\?[\w=&/.%-]*+)?#(?:L|lines-)"
+    r"|(?P<words>(?P<quote>[\"'`]?)[:,]? ?\(?(?:on |at )?[Ll]ine ))"
+    r"(?P<line>\d{1,7})(?:\b|(?=C\d))"
 )
 _EXTENSION = re.compile(r"\.[A-Za-z]\w{0,9}")
+#: What looks like the name of a file in prose: `e.g`, `a.m`, `Node.js`. Chosen by hand.
+_PROSE = re.compile(
+    r"\w\.\w|(?:backbone|chart|d3|ember|express|moment|next|node|nuxt|three|vue)\.js", re.IGNORECASE
+)
 #: Part of the name of a function literal in Go: `main.run.func1`.
 _LITERAL = re.compile(r"(?:func)?\d+")
 
@@ -71,8 +79,20 @@ def _python(lines: list[str]) -> Iterator[Frame]:
 
 def _places(text: str) -> Iterator[Frame]:
     """Yield the distinct lines of files that the text names."""
-    places = dict.fromkeys((found["path"], found["line"]) for found in _PLACE.finditer(text))
-    for path, line in places:
-        stem, dot, extension = path.rpartition(".")
-        if stem and _EXTENSION.fullmatch(f"{dot}{extension}"):
-            yield Frame(path.replace("\\", "/").removeprefix("./"), int(line))
+    found = filter(_is_place, _PLACE.finditer(text))
+    for path, line in dict.fromkeys((one["path"], one["line"]) for one in found):
+        yield Frame(path.replace("\\", "/").removeprefix("./"), int(line))
+
+
+def _is_place(found: re.Match[str]) -> bool:
+    """Return whether the path is one of a file.
+
+    Before the word `line`, it must have a folder, quotes, or the extension of a language.
+    """
+    path = found["path"]
+    stem, dot, extension = path.rpartition(".")
+    if not stem or not _EXTENSION.fullmatch(f"{dot}{extension}"):
+        return False
+    if not found["words"] or found["quote"] or set(path) & set("/\\"):
+        return True
+    return not _PROSE.fullmatch(path) and resolve(f"{dot}{extension}") is not None

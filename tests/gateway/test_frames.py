@@ -188,7 +188,18 @@ async def test_the_first_of_several_lines_heads_the_ranking_wherever_it_is(setti
         ("PHP Warning: Undefined variable $x in /www/Pool.php on line 31", "/www/Pool.php", 31),
         ("closed at lib/Pool.pm line 31.", "lib/Pool.pm", 31),
         ("Fatal error: closed: file Sources/Pool.swift, line 31", "Sources/Pool.swift", 31),
+        ("./deploy.sh: line 31: foo: command not found", "deploy.sh", 31),
+        ("deploy.sh: line 31: foo: command not found", "deploy.sh", 31),
+        ("why does `pool.py` line 31 fail", "pool.py", 31),
+        ("pool.py line 31", "pool.py", 31),
+        ("closed: pool.py (line 31)", "pool.py", 31),
+        ("pool.py, Line 31", "pool.py", 31),
+        ('"pool.acme", line 31', "pool.acme", 31),
+        (r"src\pool.acme line 31", "src/pool.acme", 31),
         ("https://git.example.org/acme/app/src/pool.py#L31-L40", "src/pool.py", 31),
+        ("https://git.example.org/acme/app/src/pool.py#L31C5-L40C9", "src/pool.py", 31),
+        ("https://git.example.org/README.md?plain=1#L31", "README.md", 31),
+        ("https://git.example.org/pool.py?at=refs%2Fheads/v1.2#lines-31", "pool.py", 31),
     ],
 )
 def test_the_first_place_of_a_trace_of_any_language_is_read(trace, path, line):
@@ -201,7 +212,9 @@ def test_the_first_place_of_a_trace_of_any_language_is_read(trace, path, line):
     "query",
     [
         *("localhost:8080", "at 10:30", "version 3.5:1", "f(12)", "a/b:12", "x.:3"),
-        *("ends at line 3", "a.b #L3"),
+        *("ends at line 3", "a.b #L3", "pool.py#L3x", "pool.py#L3Cx", "pool.py: 31 errors"),
+        *("an abbreviation, e.g line 5", "at 9 a.m, line 5", "the U.S line 3", "e.g: line 5"),
+        *("v1.x line 4", "ASP.NET line 3", "Node.js line 80 limit", "vue.js (line 3)"),
     ],
 )
 def test_what_only_looks_like_a_place_is_none(query):
