@@ -40,7 +40,11 @@ def begin() -> CallFacts:
 
 
 def note(**facts: object) -> None:
-    """Add fields to the log line of the current call: identifiers and counts, never source text."""
+    """Add fields to the log line of the current call: identifiers and counts, never source text.
+
+    Empty texts are left out: the caller has not given them.
+    """
+    facts = {name: fact for name, fact in facts.items() if fact != ""}
     structlog.contextvars.bind_contextvars(**{name: _cut(fact) for name, fact in facts.items()})
     if name := facts.get("repository"):
         involve([str(name)])

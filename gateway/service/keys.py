@@ -40,9 +40,11 @@ async def create_key(
 
     Raises InvalidQuery, and Denied for a key that would outlive that of its creator.
     """
+    _require_no_key(request.name)
+    note(key=request.name[:100], key_role=request.role[:100])
     id, secret = api_keys.generate()
     key = _key(request, principal, id=id, digest=api_keys.digest(secret))
-    note(key=key.name, key_id=id, key_role=key.role.value)
+    note(key_id=id)
     if not await asyncio.to_thread(dependencies.keys.add, key):
         raise InvalidQuery(
             "name", f"{key.name!r} is the name of another key; choose another, or revoke that one"
@@ -134,7 +136,6 @@ def _require_no_key(name: str) -> None:
 
 
 def _name(name: str) -> str:
-    _require_no_key(name)
     if not _NAME.fullmatch(name):
         raise InvalidQuery(
             "name", f"{name[:100]!r} is not 1 to 64 letters, digits, and . _ -; rename the key"

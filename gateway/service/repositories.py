@@ -41,6 +41,7 @@ async def register(
     Only an admin registers new names and labels repositories. Raises Denied for a name outside of
     the visibility, whether or not such a repository exists.
     """
+    note(label=request.label[:100])
     found = await asyncio.to_thread(registered, dependencies, principal, request)
     note(repository=found.name)
     await settled(principal, request, found.name)
@@ -55,7 +56,7 @@ async def label(
 
     Every gateway obeys the label when this returns. Raises InvalidQuery, NotFound.
     """
-    note(repository=names[:MAX_GLOB_CHARS], label=label[:100])
+    note(repository=names[:MAX_GLOB_CHARS], label=label[:100] or "none")
     found = await asyncio.to_thread(_label, dependencies, principal, names, label)
     await asyncio.sleep(FRESH_S)
     return found
@@ -69,7 +70,7 @@ async def remove(
 
     Raises NotFound, and InvalidQuery for an unknown ref and for the default one of several.
     """
-    note(repository=name, **({"ref": ref[:100]} if ref else {}))
+    note(repository=name, ref=ref[:100])
     remover = partial(_remove_ref, ref=ref) if ref else _remove
     await asyncio.to_thread(remover, dependencies, principal, name)
 

@@ -41,6 +41,7 @@ async def start(dependencies: Dependencies, principal: Principal, request: Start
     With `plan_only`, the run ends with an estimate. Raises InvalidQuery for what such a run would
     change of a registered repository.
     """
+    note(label=request.label[:100], ref=request.ref[:100])
     run = await asyncio.to_thread(_start, dependencies, principal, request)
     note(run=run.id, repository=run.repository)
     await settled(principal, request, run.repository)

@@ -12,8 +12,9 @@ import pytest
 import structlog
 from grpc import aio
 
+from codelode import api_keys
 from codelode.access import EVERYTHING, Principal, Role
-from codelode.errors import InvalidSettings, NotFound
+from codelode.errors import InvalidQuery, InvalidSettings, NotFound
 from codelode.settings import Settings
 from codelode.v1 import (
     access_pb2,
@@ -25,6 +26,7 @@ from codelode.v1 import (
     search_pb2,
     search_pb2_grpc,
 )
+from gateway import service
 from gateway.app import Gateway
 from gateway.service import audit_log
 from gateway.service.audit import (
@@ -38,12 +40,15 @@ from gateway.service.audit import (
 )
 from gateway.service.audit_log import AuditLog, Call, RotatedFile, opened
 from gateway.service.capabilities import CAPABILITIES
+from gateway.service.requests import RegisterRequest
 from tests.waiting import wait_until
 from tests.worlds import World
 
 RIGHT = (("authorization", "Bearer sesame"),)
+ADMIN = Principal("token", Role.ADMIN, EVERYTHING)
 ANN = Principal("user:ann", Role.READER, EVERYTHING)
 CANARY = "quokkaBase"
+SECRET = api_keys.text(*api_keys.generate())
 
 
 def lines(path):
@@ -206,6 +211,59 @@ async def test_a_change_is_recorded_with_what_it_acted_on(tmp_path):
     assert others == [{"key": "ci"}, {"key": "gone"}, {"label": "public"}, {"ref": "v1"}]
     assert id
     assert run
+
+
+LABELLED = {"url": URL, "name": "acme/new", "label": "public"}
+RUN = {"label": "public", "ref": "v1"}
+
+
+@pytest.mark.parametrize(
+    ("stub", "method", "request_", "details"),
+    [
+        (index_pb2_grpc.IndexServiceStub, method, request, details)
+        for method, request, details in (
+            ("StartRun", index_pb2.StartRunRequest(**LABELLED, ref="v1"), RUN),
+            ("StartRun", index_pb2.StartRunRequest(**LABELLED, ref="a..b"), RUN | {"ref": "a..b"}),
+            ("StartRun", index_pb2.StartRunRequest(url=URL, label="secret"), {"label": "secret"}),
+            ("SetLabel", index_pb2.SetLabelRequest(repository="acme/app"), {"label": "none"}),
+            ("SyncSources", index_pb2.SyncSourcesRequest(), {}),
+            ("SyncSources", index_pb2.SyncSourcesRequest(connection="a"), {"connection": "a"}),
+        )
+    ]
+    + [
+        (access_pb2_grpc.AccessServiceStub, "CreateKey", request, details)
+        for request, details in (
+            (
+                access_pb2.CreateKeyRequest(name="evil", role="admin", expires_in_s=1e12),
+                {"key": "evil", "key_role": "admin"},
+            ),
+            (
+                access_pb2.CreateKeyRequest(name="evil", role="boss"),
+                {"key": "evil", "key_role": "boss"},
+            ),
+            (access_pb2.CreateKeyRequest(name="x" * 500, role=""), {"key": "x" * 100}),
+            (access_pb2.CreateKeyRequest(name=SECRET, role="reader"), {}),
+        )
+    ],
+)
+async def test_what_a_change_asks_for_is_recorded_whether_or_not_it_is_refused(
+    tmp_path, stub, method, request_, details
+):
+    async with serving(tmp_path) as (channel, file):
+        with suppress(aio.AioRpcError):
+            await getattr(stub(channel), method)(request_, metadata=RIGHT)
+    found = lines(file)[-1].get("details", {})
+    found.pop("run", None)
+    assert found == details
+    assert SECRET not in file.read_text()
+
+
+async def test_the_label_of_a_refused_registration_is_recorded(dependencies):
+    facts = begin()
+    request = RegisterRequest(URL, "acme/new", label="secret")
+    with pytest.raises(InvalidQuery):
+        await service.register(dependencies, ADMIN, request)
+    assert facts.details == {"label": "secret"}
 
 
 async def test_queries_are_recorded_if_asked_for(tmp_path):
