@@ -10,7 +10,7 @@ import asyncio
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from codelode import api_keys, repository_globs
 from codelode.access import FRESH_S, Bounds, Label, Principal, Role
@@ -29,6 +29,7 @@ from gateway.service.results import CreatedKey, Key, key_of
 #: Longest life of a key, seconds: ten years.
 MAX_LIFE_S = 10 * 365 * 86_400
 
+_WITHOUT_GLOBS = "without globs, the key sees only repositories with the label public, and what "
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -74,31 +75,40 @@ async def revoke_key(dependencies: Dependencies, principal: Principal, name: str
 
 
 def _notices(dependencies: Dependencies, key: ApiKey) -> tuple[str, ...]:
-    """Return which repositories the key does not see although its globs match."""
-    within, named = Within(key.bounds), literals(glob for globs in key.bounds for glob in globs)
+    """Return which repositories the key does not see although its globs, if any, match."""
+    within = Within(key.bounds)
     labels = {n: label for n, label in dependencies.ledger.labels().items() if n in within}
     if key.bounds and not labels:
         return ("the globs of the key match no repository so far",)
     if key.role is Role.ADMIN:
         return ()
-    if not key.bounds:
-        return ("without globs, the key sees only the repositories with the label public",)
+    granted = f"the access file gives to key:{key.name}"
     synced = _synced(dependencies) & labels.keys()
-    bare = sum(label is None and name not in synced for name, label in labels.items())
-    private = sum(one is Label.PRIVATE and name not in named for name, one in labels.items())
-    reasons = (
-        (bare, "have no label; `codelode label NAME internal` makes them visible"),
-        (private, "are private; a key sees them if it names them without wildcards"),
-    )
-    of = f"of the {len(labels)} matching repositories"
+    of = f"of the {len(labels)} {'matching ' if key.bounds else ''}repositories"
     host = (
         f"{len(synced)} {of} are under permission sync: the key sees of them what the account "
-        f"may read that the access file gives to key:{key.name}"
+        f"may read that {granted}"
     )
-    hidden = (
-        f"the key does not see {count} {of}: they {reason}" for count, reason in reasons if count
-    )
+    hidden = _hidden(key, labels, synced, of) if key.bounds else (_WITHOUT_GLOBS + granted,)
     return (*hidden, *([host] if synced else []))
+
+
+def _hidden(
+    key: ApiKey,
+    labels: Mapping[RepositoryName, Label | None],
+    synced: Container[RepositoryName],
+    of: str,
+) -> Iterator[str]:
+    """Yield how many of the repositories that the globs of the key match their labels hide."""
+    named = literals(glob for globs in key.bounds for glob in globs)
+    bare = sum(label is None and name not in synced for name, label in labels.items())
+    private = sum(one is Label.PRIVATE and name not in named for name, one in labels.items())
+    if bare:
+        remedy = "`codelode label NAME internal` makes them visible"
+        yield f"the key does not see {bare} {of}: they have no label; {remedy}"
+    if private:
+        remedy = "a key sees them if it names them without wildcards"
+        yield f"the key does not see {private} {of}: they are private; {remedy}"
 
 
 def _synced(dependencies: Dependencies) -> frozenset[RepositoryName]:

@@ -550,10 +550,15 @@ async def test_a_new_key_says_what_it_does_not_see(dependencies):
         assert await notices(name, "pya/*", role=role) == (
             "the globs of the key match no repository so far",
         )
-    assert "only the repositories with the label public" in (await notices("four"))[0]
+    (wide,) = await notices("four")
+    assert "only repositories with the label public, and what the access file" in wide
+    assert "gives to key:four" in wide
 
     sync = SyncDeclaration("work", "gitea", "host.example/web", 300, 3600, emails=False, claim="")
     dependencies.permissions.declare([sync])
     (of_host,) = await notices("seven", "web/*")
     assert "1 of the 1 matching repositories are under permission sync" in of_host
     assert "gives to key:seven" in of_host
+    _, of_host = await notices("eight")
+    assert "1 of the 5 repositories are under permission sync" in of_host
+    assert "gives to key:eight" in of_host
