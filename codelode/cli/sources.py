@@ -16,6 +16,7 @@ import click
 from codelode.cli import printing
 from codelode.cli.options import json_option, server_option
 from codelode.counts import counted
+from codelode.stages import CONTROL
 
 if TYPE_CHECKING:
     from codelode.client import Client, Source
@@ -193,7 +194,10 @@ def _awaited(
         if is_done(before, now):
             return now
         if time.monotonic() >= long_at:
-            printing.note(f"waiting for a worker to list {name}; `codelode status` names workers")
+            printing.note(
+                f"waiting for a worker to list {name}; `codelode status` shows how many workers "
+                f"the queue {CONTROL} has"
+            )
             long_at = math.inf
         time.sleep(_POLL_S)
 

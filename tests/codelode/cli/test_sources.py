@@ -36,3 +36,4 @@ def test_a_sync_that_takes_long_says_what_it_waits_for(served, gateway, monkeypa
     slow = served("sources", "sync", "work", "--wait")
     assert slow.status == 0
     assert slow.err.count("waiting for a worker to list work") == 1
+    assert "shows how many workers the queue control has" in slow.err
