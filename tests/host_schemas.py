@@ -39,6 +39,7 @@ GITHUB: Mapping[str, Sequence[str]] = {
         *("token", "expires_at", "repository_selection"),
     ),
 }
+_OF_SERVER = ("RestRepository",), ("id", "slug", "project", "public", "archived", "origin")
 #: The declarations that hold the fields of each answer of the others, and these fields.
 DECLARED: Mapping[str, tuple[str, str, Mapping[str, tuple[Sequence[str], Sequence[str]]]]] = {
     "bitbucket": (
@@ -60,10 +61,8 @@ DECLARED: Mapping[str, tuple[str, str, Mapping[str, tuple[Sequence[str], Sequenc
                 ("getRepositories_1",),
                 ("start", "limit", "values", "isLastPage", "nextPageStart"),
             ),
-            "GET /rest/api/latest/projects/{projectKey}/repos": (
-                ("RestRepository",),
-                ("id", "slug", "project", "public", "archived", "origin"),
-            ),
+            "GET /rest/api/latest/projects/{projectKey}/repos": _OF_SERVER,
+            "GET /rest/api/latest/repos": _OF_SERVER,
             "project": (("RestProject",), ("key", "id", "public")),
         },
     ),

@@ -7,6 +7,7 @@ import json
 import re
 import time
 
+import jsonschema
 import pytest
 from joserfc.jwk import RSAKey
 
@@ -17,11 +18,17 @@ from workers.sources import apps, github
 from workers.sources.connectors import CONNECTORS
 from workers.sources.pages import Pages
 
-jsonschema = pytest.importorskip("jsonschema")
-
 SCHEMAS = json.loads(host_schemas.WRITTEN.read_text())
 #: GraphQL has no description there, and the paths of an own server begin with more.
 OF_GRAPHQL, PREFIX = "/api/graphql", "/api/v3"
+#: The fields that connectors need of every row, of hosts whose descriptions require none.
+NEEDED = {
+    "bitbucket": {"uuid", "full_name", "is_private", "mainbranch", "size", "updated_on"},
+    "bitbucket-server": {"id", "slug", "project", "public"},
+    "azure": {"id", "name", "project"},
+}
+#: Those of them that may be null: the branch of an empty repository.
+MAY_BE_NULL = {"mainbranch"}
 
 
 def recorded(server):
@@ -37,15 +44,15 @@ def recorded(server):
     return given
 
 
-def declared(kind, url, *, more="token: {env: UNUSED}"):
-    organisation = "ACME" if kind == "bitbucket-server" else "acme"
-    one = f"name: a, kind: {kind}, url: '{url}', organisation: {organisation}, {more}"
+def declared(kind, url, *, more="token: {env: UNUSED}", organisation="acme"):
+    of = f"organisation: {organisation}, " if organisation else ""
+    one = f"name: a, kind: {kind}, url: '{url}', {of}{more}"
     return sources.parse(f"connections: [{{{one}, repositories: {{}}}}]", file="f")[0]
 
 
-async def read(server, kind):
+async def read(server, kind, organisation="acme"):
     """Ask a server for all that is asked of its kind."""
-    connection = declared(kind, server.url)
+    connection = declared(kind, server.url, organisation=organisation)
     connector = CONNECTORS[connection.kind]
     async with connector.host(connection, TOKEN, Pages()) as host:
         assert [one async for one in connector.repositories(host, connection)]
@@ -85,6 +92,8 @@ def check(kind, given):
             value = value["values"]
         for row in value if isinstance(value, list) else value.get("value", [value]):
             jsonschema.validate(row, schemas[name])
+            given_to_connector = {field for field in row if row[field] is not None} | MAY_BE_NULL
+            assert NEEDED.get(kind, set()) <= given_to_connector & {*row}, f"{name} lacks fields"
             if "project" in schemas:
                 jsonschema.validate(row["project"], schemas["project"])
     return found
@@ -102,19 +111,39 @@ def test_github_answers_as_its_openapi_document_says():
 
 
 @pytest.mark.parametrize(
-    ("kind", "server"),
+    ("kind", "server", "organisations"),
     [
-        ("bitbucket", Bitbucket),
-        ("bitbucket-server", BitbucketServer),
-        ("azure", Azure),
+        ("bitbucket", Bitbucket, ["acme"]),
+        ("bitbucket-server", BitbucketServer, ["ACME", ""]),  # a project, and the whole server
+        ("azure", Azure, ["acme"]),
     ],
 )
 def test_the_others_answer_as_the_types_say_that_were_generated_from_their_descriptions(
-    kind, server
+    kind, server, organisations
 ):
+    made = server()
+    given = recorded(made)
+    for organisation in organisations:
+        asyncio.run(read(made, kind, organisation))
+    made.close()
+
+    assert check(kind, given) == {*SCHEMAS[kind]} - {"page", "project"}
+
+
+@pytest.mark.parametrize(("kind", "server"), [("bitbucket", Bitbucket), ("azure", Azure)])
+@pytest.mark.parametrize("change", ["missing", "null"])
+def test_an_answer_without_what_a_connector_needs_is_no_answer_of_the_host(kind, server, change):
     made = server()
     given = recorded(made)
     asyncio.run(read(made, kind))
     made.close()
+    ((*_, value),) = given
+    row = value["values" if kind == "bitbucket" else "value"][0]
+    id = "uuid" if kind == "bitbucket" else "id"
+    if change == "null":
+        row[id] = None
+    else:
+        del row[id]
 
-    assert len(check(kind, given)) == 1
+    with pytest.raises(AssertionError, match="lacks fields"):
+        check(kind, given)
