@@ -344,7 +344,13 @@ def _url(node: yaml.Node) -> str:
         raise Wrong(line(node), "the url must be that of a host: https://git.example.com")
     if not is_unreadable_on_the_way(url):
         raise Wrong(line(node), "the url must start with https://, because a token is sent to it")
-    return url
+    return next((one for one in _URLS.values() if _is_service(url, one)), url)
+
+
+def _is_service(url: str, service: str) -> bool:
+    """Return whether a URL is another spelling of that of a service."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname}{parts.path}" == service and parts.port in (None, 443)
 
 
 def _app(node: yaml.Node) -> App:

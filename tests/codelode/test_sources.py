@@ -173,6 +173,15 @@ def test_services_have_their_own_hosts_of_ssh():
     ]
 
 
+@pytest.mark.parametrize("url", ["https://DEV.azure.com/", "https://dev.azure.com:443"])
+def test_every_spelling_of_a_service_is_the_service(url):
+    ssh = f"{{private_key: {{env: KEY}}, known_hosts: h.example {HOST_KEY}}}"
+    rest = f"organisation: a, token: {{env: TOKEN}}, ssh: {ssh}"
+    (one,) = parse(f"connections: [{{name: a, kind: azure, url: '{url}', {rest}}}]", file="f")
+
+    assert (one.url, one.ssh.url) == ("https://dev.azure.com", "ssh://git@ssh.dev.azure.com")
+
+
 def test_the_digest_of_the_rules_changes_with_them_alone():
     cloud, urls, _ = parse(FOLLOWED, file="f")
     slower, more, _ = parse(
