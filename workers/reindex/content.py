@@ -11,7 +11,7 @@ unfinished or abandoned run has recorded its own queries and parsed some files w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
@@ -38,6 +38,9 @@ from workers.services import bound_memory
 
 #: Number of processes that parse.
 PARSERS = 2
+
+#: Longest wait for the first of them, which imports all parsers, seconds.
+START_S = 120
 
 _NO_RUN = RunId("reindex")
 
@@ -173,6 +176,9 @@ class Contents:
             self._pool = ProcessPoolExecutor(
                 PARSERS, mp_context=get_context("spawn"), initializer=bound_memory
             )
+            # The time limit of a file begins when its process has started. A pool that cannot
+            # start one says so when the file is asked for.
+            wait([self._pool.submit(_started)], timeout=START_S)
         return self._pool.submit(_parse, data, file.path, own, self.max_file_bytes)
 
     def _summaries(self, files: Mapping[IndexedFile, ParsedFile]) -> dict[IndexedFile, Summaries]:
@@ -200,6 +206,10 @@ def is_query(record: FileRecord) -> bool:
     """Return whether the file is one of the repository's own queries, indexed or not."""
     is_file = bool(record.blob) and record.reason not in ignore.NO_FILE
     return is_file and record.path.startswith(QUERIES_FOLDER)
+
+
+def _started() -> None:
+    """Do nothing. Who calls it in another process imports this module there."""
 
 
 def _parse(data: bytes, path: str, own: OwnQueries, max_file_bytes: int) -> bytes | str:

@@ -616,6 +616,14 @@ def _dies(data, path, own, max_file_bytes):
     return wire.dump_parsed(parsed, max_file_bytes=max_file_bytes)
 
 
+def test_the_start_of_a_parser_is_no_time_of_a_file(world):
+    world.contents.timeout_s = 0.5  # a process takes a second to import all parsers
+    file = content.IndexedFile(APP, "a.py", world.blobs.add("a = 1\n"))
+    found = world.contents.of([file])
+    world.contents.close()
+    assert not isinstance(found[file], str), found
+
+
 def test_a_parser_that_loops_or_dies_costs_its_own_file(world, monkeypatch):
     monkeypatch.setattr(content, "_parse", _dies)
     monkeypatch.setattr(content, "get_context", lambda _: multiprocessing.get_context("fork"))
