@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import hmac
 import sys
+import time
 
 import pytest
 
+from codelode.sources import HostKind
 from gateway.api.rest.host_events import HOSTS
 
 TOKEN = b"whsec_" + base64.b64encode(b"k" * 32)
@@ -35,3 +37,12 @@ def test_a_wrong_delivery_to_any_kind_costs_one_digest_of_its_body(host, secret)
     expected = digests(lambda: hmac.digest(secret, b"{}", "sha256"))
 
     assert digests(lambda: host.is_signed(secret, {}, b"{}")) == expected > 0
+
+
+def test_a_token_without_a_key_signs_nothing():
+    at = str(int(time.time()))
+    digest = hmac.digest(b"", f"1.{at}.{{}}".encode(), "sha256")
+    signature = f"v1,{base64.b64encode(digest).decode()}"
+    headers = {"webhook-id": "1", "webhook-timestamp": at, "webhook-signature": signature}
+
+    assert not HOSTS[HostKind.GITLAB].is_signed(b"whsec_", headers, b"{}")
