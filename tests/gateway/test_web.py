@@ -19,6 +19,7 @@ from gateway.api.web.labels import worded
 from gateway.api.web.links import code_url
 from gateway.api.web.pages import PART
 from gateway.api.web.parameters import TOP_K, SearchParameters
+from gateway.service import limits
 from tests.http_gateways import RIGHT, serving
 from tests.worlds import World
 
@@ -160,13 +161,20 @@ async def test_all_copies_are_offered_where_there_are_some(two):
     assert "Show all copies" not in (await two.get("/search?q=sessions&repo=acme/app")).text
 
 
-async def test_a_list_of_scopes_counts_as_a_call(tmp_path):
+async def test_a_list_of_scopes_counts_as_a_call_and_is_left_out_beyond_the_limit(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(limits, "BURST_S", 180)  # three calls, and another one after a minute
     declared = tmp_path / "scopes.yaml"
     declared.write_text("scopes: {app: {repositories: [acme/app]}}")
-    limits = {"search_per_minute": 12, "scopes": str(declared)}  # a burst of two calls
-    async with serving(tmp_path, limited=True, **limits) as (client, _):
-        assert (await client.get("/")).status_code == 200
-        assert (await client.get("/?scope=app")).status_code == 429
+    given = {"limited": True, "scopes": str(declared)}
+    async with serving(tmp_path, search_per_minute=1, **given) as (client, _):
+        pages = [await client.get("/") for _ in range(3)]
+    assert [page.status_code for page in pages] == [200, 200, 429]
+    assert ["/search?scope=app" in links(page) for page in pages[:2]] == [True, False]
+    async with serving(tmp_path, search_at_once=1, **given) as (client, _):
+        page = await client.get("/search?q=load")
+    assert (page.status_code, "Scope" in page.text) == (200, False)
 
 
 async def test_chips_narrow_and_exclude(two):

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 
+from codelode.errors import Busy
 from gateway import service
 from gateway.api.rest.calls import Admitted, Call, also
 from gateway.api.web.links import link
@@ -30,24 +31,29 @@ async def search(
     call: Admitted, request: Request, asked: Annotated[SearchParameters, Query()]
 ) -> Response:
     part = PART in request.headers
-    scopes = await _scopes(call, request, asked)
-    values = await (_found(call, asked, scopes) if asked.q.strip() else _start(call, asked, scopes))
+    values = await (_found if asked.q.strip() else _start)(call, request, asked)
     template = "results.html" if part else "search.html"
     return page(request, template, asked=asked, **values)
 
 
 async def _scopes(call: Call, request: Request, asked: SearchParameters) -> Sequence[ListedScope]:
-    """Return the scopes to offer: none where another filter already says where to search."""
+    """Return the scopes to offer.
+
+    There are none where another filter already says where to search, and none beyond the limit of
+    calls, which the page itself is within.
+    """
     if not call.dependencies.settings.scopes or asked.says_where:
         return ()
-    async with also(request, "scopes"):
-        return await service.scopes(call.dependencies, call.principal)
+    try:
+        async with also(request, "scopes"):
+            return await service.scopes(call.dependencies, call.principal)
+    except Busy:
+        return ()
 
 
-async def _found(
-    call: Call, asked: SearchParameters, scopes: Sequence[ListedScope]
-) -> dict[str, Any]:
+async def _found(call: Call, request: Request, asked: SearchParameters) -> dict[str, Any]:
     answer = await service.search(call.dependencies, call.principal, asked.given())
+    scopes = await _scopes(call, request, asked)
     # A page of hits takes some 20 ms, during which the event loop would answer nobody else.
     return await asyncio.to_thread(_arranged, answer, asked, scopes)
 
@@ -67,9 +73,7 @@ def _arranged(
     }
 
 
-async def _start(
-    call: Call, asked: SearchParameters, scopes: Sequence[ListedScope]
-) -> dict[str, Any]:
+async def _start(call: Call, request: Request, asked: SearchParameters) -> dict[str, Any]:
     """Return what the page shows before there is a query."""
     found = await service.repositories(call.dependencies, call.principal)
     return {
@@ -77,7 +81,7 @@ async def _start(
         "active": tuple(active(asked)),
         "repositories": found[:MAX_LISTED],
         "total": len(found),
-        "scopes": scopes,
+        "scopes": await _scopes(call, request, asked),
         "may_index": may(call.principal, "start"),
     }
 
