@@ -51,7 +51,7 @@ class Scope:
     name: str
     description: str = ""
     repositories: tuple[str, ...] = ()  # globs over names
-    refs: tuple[str, ...] = ()  # the first one is searched unless the request has another of them
+    refs: tuple[str, ...] = ()  # a search takes the first one that a searched repository has
     paths: tuple[str, ...] = ()  # globs over whole paths
 
     @property
@@ -83,7 +83,10 @@ def schema() -> dict[str, Any]:
     fields = {
         "description": {"type": "string", "maxLength": MAX_DESCRIPTION_CHARS},
         "repositories": _listed("Globs over names; `!` before one excludes what it matches."),
-        "refs": _listed("Branches, tags, or HEAD; without a ref, a search uses the first one."),
+        "refs": _listed(
+            "Branches, tags, or HEAD; a search without a ref uses the first one "
+            "that a searched repository has."
+        ),
         "paths": _listed("Globs over whole paths; `!` before one excludes what it matches."),
     }
     scope = {

@@ -1237,8 +1237,8 @@ class Scope(_message.Message):
 
     @_builtins.property
     def refs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """A search without a ref uses the first one that is indexed; "HEAD": the default ref of each
-        repository. Empty: any ref.
+        """A search without a ref uses the first one that a searched repository has; "HEAD": the default
+        ref of each repository. Empty: any ref.
         """
 
     @_builtins.property
