@@ -8,6 +8,7 @@ it. Long-running work calls `check` between its steps, which does nothing outsid
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -49,4 +50,21 @@ def check() -> None:
     """Raise TimedOut if the current call is over."""
     call = _call.get()
     if call is not None and (call.is_over or call.clock() >= call.ends_at):
-        raise TimedOut("the deadline passed before the answer was complete; allow more time")
+        raise _late()
+
+
+@contextmanager
+def holding(lock: threading.Lock) -> Iterator[None]:
+    """Hold a lock, for which the current call waits until its deadline. Raises TimedOut."""
+    call = _call.get()
+    left_s = math.inf if call is None else call.ends_at - call.clock()
+    if not lock.acquire(timeout=min(max(left_s, 0.0), threading.TIMEOUT_MAX)):
+        raise _late()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _late() -> TimedOut:
+    return TimedOut("the deadline passed before the answer was complete; allow more time")

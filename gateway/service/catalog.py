@@ -135,7 +135,8 @@ class VisibleCatalog:
         `holding`: those that the answer names.
         """
         named = filters.repositories or holding or self.names()
-        return [name for name in named if name not in filters.not_repositories]
+        left_out = frozenset(filters.not_repositories)
+        return [name for name in named if name not in left_out]
 
     def ref(
         self, name: str, repositories: Sequence[RepositoryName] = (), *, field: str = "ref"

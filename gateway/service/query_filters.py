@@ -375,7 +375,7 @@ def _is_known(
     """Return whether what the filter names exists. `is_foreign`: its ref is unlike known ones."""
     match one.field:
         case "scope":
-            return one.value in scopes.names
+            return scopes.find(one.value) is not None
         case "ref":
             return not is_foreign
         case "repositories":

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from codelode import deadline
@@ -19,8 +19,9 @@ from codelode.access import Principal
 from codelode.counts import counted
 from codelode.errors import InvalidQuery
 from codelode.globs import signed
+from codelode.ledger import Ledger
 from codelode.model import DEFAULT_REF, Filters, RefName, RepositoryName
-from codelode.scopes import Scope, Scopes
+from codelode.scopes import MAX_SCOPES, Scope, Scopes
 from gateway.service.capabilities import permitted
 from gateway.service.catalog import VisibleCatalog, unknown
 from gateway.service.dependencies import Dependencies
@@ -28,6 +29,10 @@ from gateway.service.results import ListedScope
 
 #: Repositories of a scope that a list of scopes names.
 MAX_NAMED = 100
+#: Names between two looks at the deadline of the call.
+_AT_ONCE = 100
+#: What a name that no scope has stands for.
+_NOTHING = Scope("", repositories=("!**",))
 
 
 class FoundScope(NamedTuple):
@@ -37,36 +42,66 @@ class FoundScope(NamedTuple):
     repositories: Sequence[RepositoryName]
 
 
+class _Known(NamedTuple):
+    """The names that were compared with some globs, and those of them that the globs admit."""
+
+    compared: frozenset[RepositoryName] = frozenset()
+    members: frozenset[RepositoryName] = frozenset()
+
+
 class _Membership:
-    """Knows to which of some scopes a repository belongs, and compares each name with them once.
+    """Knows which repositories belong to scopes with some globs, and compares each name once.
 
     200 scopes and 10,000 names take about a second. What is known of a name does not depend on
-    other names, so that a new repository costs one comparison, whoever sees it.
+    other names, so that a new repository costs one comparison, whoever sees it. Names that are no
+    longer registered are forgotten when a new one is compared.
     """
 
-    def __init__(self, scopes: Iterable[Scope]) -> None:
-        self._tests = [(scope.name, scope.admits) for scope in scopes]
-        self._of: dict[RepositoryName, frozenset[str]] = {}
+    def __init__(self, globs: tuple[str, ...]) -> None:
+        self._admits = Scope("", repositories=globs).admits
+        self._known = _Known()
         self._lock = threading.Lock()
 
-    def of(self, names: Iterable[RepositoryName]) -> dict[RepositoryName, frozenset[str]]:
-        """Return the names of the scopes of each repository. Raises TimedOut."""
-        with self._lock:  # two callers do not compare the same names
-            return {name: self._known(name) for name in names}
+    def of(
+        self, names: frozenset[RepositoryName], registered: frozenset[RepositoryName]
+    ) -> frozenset[RepositoryName]:
+        """Return those of the names that belong to the scopes. Raises TimedOut."""
+        known = self._known
+        if not names <= known.compared:
+            with deadline.holding(self._lock):  # two callers do not compare the same names
+                known = self._known = self._extended(self._known, names, registered)
+        return names & known.members
 
-    def _known(self, name: RepositoryName) -> frozenset[str]:
-        found = self._of.get(name)
-        if found is None:
+    def _extended(
+        self,
+        known: _Known,
+        names: frozenset[RepositoryName],
+        registered: frozenset[RepositoryName],
+    ) -> _Known:
+        new, compared = _step(known.compared, names, registered)
+        return _Known(compared, (known.members & registered).union(self._admitted(new)))
+
+    def _admitted(self, names: Iterable[RepositoryName]) -> Iterator[RepositoryName]:
+        left = iter(names)
+        while some := tuple(islice(left, _AT_ONCE)):
             deadline.check()
-            found = frozenset(scope for scope, admits in self._tests if admits(name))
-            self._of[name] = found
-        return found
+            yield from filter(self._admits, some)
 
 
-@lru_cache(maxsize=4)
-def _membership(scopes: tuple[Scope, ...]) -> _Membership:
-    """Return what is known of these scopes; it begins anew with another version of the file."""
-    return _Membership(scopes)
+@lru_cache(maxsize=2 * MAX_SCOPES)
+def _membership(globs: tuple[str, ...]) -> _Membership:
+    """Return what is known of these globs, which other versions of the file may have as well."""
+    return _Membership(globs)
+
+
+@lru_cache(maxsize=2)  # scopes that were compared with the same names share one set of them
+def _step(
+    compared: frozenset[RepositoryName],
+    names: frozenset[RepositoryName],
+    registered: frozenset[RepositoryName],
+) -> tuple[frozenset[RepositoryName], frozenset[RepositoryName]]:
+    """Return the names that are new, and all that have then been compared."""
+    return names - compared, names | (compared & registered)
 
 
 @dataclass(frozen=True)
@@ -74,8 +109,8 @@ class VisibleScopes:
     """The scopes that have a repository of the catalog, for one request. The methods block.
 
     The file and the names of the repositories are read once, when a scope is first asked for.
-    Which scopes there are is found from the visible repositories alone, so that a hidden scope
-    makes the same work as one that does not exist.
+    Which scopes there are is found from the visible repositories alone, and a scope that does not
+    exist is looked up as one without repositories: so a hidden scope makes the same work.
     """
 
     declared: Callable[[], Scopes]
@@ -84,14 +119,13 @@ class VisibleScopes:
     @cached_property
     def names(self) -> frozenset[str]:
         """The names of the scopes."""
-        return frozenset[str]().union(*set(self._of.values()))
+        return frozenset(name for name, scope in self._declared.items() if self._of(scope))
 
     def find(self, name: str) -> FoundScope | None:
         """Return the scope of this name; None: there is none with a visible repository."""
-        if name not in self.names:
-            return None
-        found = [repository for repository, scopes in self._of.items() if name in scopes]
-        return FoundScope(self._declared[name], found)
+        scope = self._declared.get(name, _NOTHING)
+        found = self._of(scope)
+        return FoundScope(scope, sorted(found)) if found else None
 
     def get(self, name: str) -> FoundScope:
         """Return the scope of this name. Raises InvalidQuery with similar names."""
@@ -102,20 +136,25 @@ class VisibleScopes:
 
     def listed(self) -> Iterator[FoundScope]:
         """Yield each scope, by name."""
-        members = defaultdict[str, list[RepositoryName]](list)
-        for repository, scopes in self._of.items():
-            for name in scopes:
-                members[name].append(repository)
-        return (FoundScope(self._declared[name], found) for name, found in sorted(members.items()))
+        for name in sorted(self._declared):
+            if found := self.find(name):
+                yield found
+
+    def _of(self, scope: Scope) -> frozenset[RepositoryName]:
+        """Return the visible repositories of the scope."""
+        return _membership(scope.repositories).of(self._visible, self._registered)
 
     @cached_property
     def _declared(self) -> Scopes:
         return self.declared()
 
     @cached_property
-    def _of(self) -> Mapping[RepositoryName, frozenset[str]]:
-        """The names of the scopes of each visible repository, in order."""
-        return _membership(tuple(self._declared.values())).of(self.catalog.names())
+    def _registered(self) -> frozenset[RepositoryName]:
+        return frozenset(self.catalog.ledger.names())
+
+    @cached_property
+    def _visible(self) -> frozenset[RepositoryName]:
+        return frozenset(name for name in self._registered if name in self.catalog.visible)
 
 
 @permitted
@@ -146,16 +185,18 @@ def _ref(
     if not (found.scope.refs or has_ref):
         return filters.ref, ()
     named = filters.repositories or found.repositories
-    searched = [
-        name for name in named if name in catalog.visible and name not in filters.not_repositories
-    ]
+    left_out = frozenset(filters.not_repositories)
+    searched = [name for name in named if name in catalog.visible and name not in left_out]
     counts = {**catalog.ref_counts(searched), DEFAULT_REF: len(searched)}
     offered = [RefName(ref) for ref in found.scope.refs if ref in counts]
     if has_ref:
+        if filters.ref in found.scope.refs and filters.ref not in counts:
+            _check_known(filters.ref, found, catalog.ledger, len(searched))
         _check_ref(filters.ref, found.scope, offered if found.scope.refs else sorted(counts))
         return filters.ref, ()
     if not offered:
-        raise InvalidQuery("filters.scope", _unindexed(found, len(searched)))
+        told = f"no ref of the scope {found.scope.name!r} is indexed"
+        raise InvalidQuery("filters.scope", _unindexed(told, found, len(searched)))
     return offered[0], tuple(_lacking(offered[0], found.scope, counts[offered[0]], len(searched)))
 
 
@@ -167,8 +208,7 @@ def _lacking(ref: RefName, scope: Scope, holding: int, searched: int) -> Iterato
         )
 
 
-def _unindexed(found: FoundScope, searched: int) -> str:
-    told = f"no ref of the scope {found.scope.name!r} is indexed"
+def _unindexed(told: str, found: FoundScope, searched: int) -> str:
     if searched == len(found.repositories):
         return f"{told}; index one of them"
     left = f"{searched:,} of its {counted(len(found.repositories), 'repository')}"
@@ -180,6 +220,13 @@ def outside(field: str, scope: Scope) -> InvalidQuery:
     return InvalidQuery(
         field, f"names no repository of the scope {scope.name!r}; leave one of the two out"
     )
+
+
+def _check_known(ref: RefName, found: FoundScope, ledger: Ledger, searched: int) -> None:
+    """Raise InvalidQuery if a visible repository of the scope has the ref, but none searched."""
+    if ref in ledger.ref_counts(found.repositories):
+        told = f"the ref {ref!r} of the scope {found.scope.name!r} is not indexed"
+        raise InvalidQuery("filters.ref", _unindexed(told, found, searched))
 
 
 def _check_ref(ref: RefName, scope: Scope, admitted: Sequence[RefName]) -> None:

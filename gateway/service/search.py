@@ -251,7 +251,8 @@ async def _finished(
     holding = tuple(dict.fromkeys(hit.repository for hit in answer.hits))
     copying = tuple(copy.repository for hit in answer.hits for copy in hit.copies)
     searched = query.filters.repositories or holding or await _visible(dependencies, query)
-    searched = tuple(name for name in searched if name not in query.filters.not_repositories)
+    left_out = frozenset(query.filters.not_repositories)
+    searched = tuple(name for name in searched if name not in left_out)
     described = searched[:MAX_REPOSITORIES]
     known = (*described, *holding, *copying)
     read = await dependencies.coverage.of(known, query.filters.ref)

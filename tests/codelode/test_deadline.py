@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 
 import pytest
 
@@ -51,3 +52,14 @@ async def test_a_thread_of_a_cancelled_call_ends(wait_for):
         await task
 
     await asyncio.to_thread(wait_for, lambda: ended, "the thread to end")
+
+
+def test_a_lock_is_waited_for_until_the_deadline():
+    lock = threading.Lock()
+    with deadline.calling(60), deadline.holding(lock):
+        with deadline.calling(0.01), pytest.raises(TimedOut), deadline.holding(lock):
+            pass
+        assert lock.locked()
+    with deadline.holding(lock):
+        assert lock.locked()
+    assert not lock.locked()

@@ -152,11 +152,21 @@ async def test_the_first_indexed_ref_of_a_scope_is_searched_unless_another_is_as
         await found(world, principal=blind, scope="acme", ref="main")
 
 
+async def test_a_ref_that_only_hidden_repositories_of_a_scope_have_is_no_ref_of_it(world):
+    world.index("lib/http", FILES, ref="merger")
+    told = "'merger' is no ref of the scope 'secretly'; there are: HEAD"
+    with pytest.raises(InvalidQuery, match=told):
+        await found(world, scope="secretly", ref="merger")
+
+
 async def test_the_ref_is_one_that_a_repository_inside_the_other_filters_has(world):
     web = files("acme/web")
     assert await found(world, scope="release", not_repositories=("acme/app",)) == web
     assert await found(world, scope="release", repositories=("acme/web",)) == web
     assert await found(world, "retry scope:release -repo:acme/a*") == web
+    told = "the ref 'v1' of the scope 'release' is not indexed in what the other filters leave"
+    with pytest.raises(InvalidQuery, match=told):
+        await found(world, scope="release", ref="v1", not_repositories=APP)
     told = "no ref of the scope 'first' is indexed in what the other filters leave, 1 of its 2"
     for query, out in (("retry scope:first -repo:acme/a*", ()), ("retry scope:first", APP)):
         with pytest.raises(InvalidQuery, match=told):

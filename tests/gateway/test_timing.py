@@ -19,6 +19,7 @@ import pytest
 from codelode import backends, globs, repository_globs
 from codelode.access import EVERYTHING, Principal, Role, Visibility
 from codelode.errors import CodelodeError
+from codelode.model import RepositoryName
 from codelode.scopes import Scope
 from codelode.settings import Settings
 from gateway import service
@@ -173,7 +174,7 @@ def test_a_scope_without_refs_reads_none(dependencies):
     assert read(GivenFilters(scope="marmots", ref=f"release-{SEEN}")) > 0
 
 
-def test_a_new_repository_alone_is_compared_with_the_scopes(tmp_path):
+def test_names_and_scopes_that_are_new_alone_are_compared(tmp_path):
     world = World(Settings(data=tmp_path))
     for number in range(50):
         world.index(f"acme/number-{number}", {})
@@ -181,11 +182,23 @@ def test_a_new_repository_alone_is_compared_with_the_scopes(tmp_path):
     dependencies = replace(world.dependencies, scopes=lambda: declared)
     somebody = Principal("somebody", Role.READER, EVERYTHING)
 
-    def compared():
-        ran, _ = work(dependencies, somebody, "scopes", None)
+    def compared(function="scopes", request=None):
+        ran, _ = work(dependencies, somebody, function, request)
         return sum(times for name, times in ran.items() if name.startswith("globs."))
 
-    assert compared() >= 50
+    one = compared("search", SearchRequest("load", GivenFilters(scope="s0")))
+    assert one >= 50
+    assert compared() >= 3 * one  # the other scopes
     assert compared() == 0
     world.index("acme/new", {})
+    new = compared()
+    assert 0 < new < 50
+    world.dependencies.ledger.unregister(RepositoryName("acme/new"))
+    world.index("acme/newer", {})
     assert 0 < compared() < 50
+    world.index("acme/new", {})
+    assert compared() == new  # was forgotten
+    declared = {**declared, "s0": Scope("s0", "described", ("acme/*0*",))}
+    assert compared() == 0
+    declared = {**declared, "s9": Scope("s9", "", ("acme/*9*",))}
+    assert 0 < compared() < 2 * one
