@@ -172,14 +172,22 @@ class Contents:
         return guard(data, path=file.path, max_bytes=self.max_file_bytes) or data
 
     def _ask(self, file: IndexedFile, data: bytes, own: OwnQueries) -> Future[bytes | str]:
+        """Have a file parsed. The future says if no process can do it."""
+        try:
+            return self._started_pool().submit(_parse, data, file.path, own, self.max_file_bytes)
+        except BrokenProcessPool as exc:
+            failed = Future[bytes | str]()
+            failed.set_exception(exc)
+            return failed
+
+    def _started_pool(self) -> ProcessPoolExecutor:
         if self._pool is None:
             self._pool = ProcessPoolExecutor(
                 PARSERS, mp_context=get_context("spawn"), initializer=bound_memory
             )
-            # The time limit of a file begins when its process has started. A pool that cannot
-            # start one says so when the file is asked for.
+            # The time limit of a file begins when a process has started.
             wait([self._pool.submit(_started)], timeout=START_S)
-        return self._pool.submit(_parse, data, file.path, own, self.max_file_bytes)
+        return self._pool
 
     def _summaries(self, files: Mapping[IndexedFile, ParsedFile]) -> dict[IndexedFile, Summaries]:
         if self.enricher is None or not files:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import json
 import multiprocessing
@@ -616,12 +617,21 @@ def _dies(data, path, own, max_file_bytes):
     return wire.dump_parsed(parsed, max_file_bytes=max_file_bytes)
 
 
-def test_the_start_of_a_parser_is_no_time_of_a_file(world):
-    world.contents.timeout_s = 0.5  # a process takes a second to import all parsers
+def test_the_start_of_a_parser_is_no_time_of_a_file(world, monkeypatch):
+    monkeypatch.setattr(content, "get_context", lambda _: multiprocessing.get_context("fork"))
+    monkeypatch.setattr(content, "bound_memory", lambda: multiprocessing.Event().wait(2.5))
+    world.contents.timeout_s = 2
     file = content.IndexedFile(APP, "a.py", world.blobs.add("a = 1\n"))
-    found = world.contents.of([file])
+
+    assert world.contents.of([file])[file].parsed.pieces
     world.contents.close()
-    assert not isinstance(found[file], str), found
+
+
+def test_a_parser_that_cannot_start_costs_its_file(world, monkeypatch):
+    monkeypatch.setattr(content, "bound_memory", functools.partial(os._exit, 1))
+    file = content.IndexedFile(APP, "a.py", world.blobs.add("a = 1\n"))
+
+    assert world.contents.of([file]) == {file: "its parser crashed"}
 
 
 def test_a_parser_that_loops_or_dies_costs_its_own_file(world, monkeypatch):
