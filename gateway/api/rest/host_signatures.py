@@ -69,12 +69,11 @@ def _is_standard(encoded: bytes, headers: Headers, body: bytes) -> bool:
         key = base64.b64decode(encoded, validate=True)
     except binascii.Error:
         key = b""
-    if not key:  # everybody could sign with an empty key
-        return False
-    digest = hmac.digest(key, f"{id}.{at}.".encode() + body, "sha256")
+    digest = hmac.digest(key or b"none", f"{id}.{at}.".encode() + body, "sha256")
     expected = f"v1,{base64.b64encode(digest).decode()}"
     given = headers.get("webhook-signature", "").split(" ")
-    return _is_now(at) and any(_equal(one, expected) for one in given)
+    # With an empty key, everybody could sign.
+    return bool(key) and _is_now(at) and any(_equal(one, expected) for one in given)
 
 
 def _is_now(at: str) -> bool:
