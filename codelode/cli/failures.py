@@ -12,15 +12,20 @@ from codelode.cli import printing
 from codelode.cli.options import Name, server_option
 from codelode.counts import counted
 from codelode.display import quoted
+from codelode.errors import CodelodeError
 from codelode.model import DEFAULT_REF, Run, RunState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from codelode.client import Client, FileFailure, IndexedRepository, Status
 
 FAILED = 2
 
 #: How many failed files are shown at the end of a run, each with its reason.
 SHOWN = 3
+#: In how many failed files of the repository they are looked for. Those of other refs may be many.
+LOOKED_AT = 5_000
 
 
 @click.command()
@@ -77,15 +82,24 @@ def report_failed(client: Client, run: Run) -> None:
     """Print some files of the run's ref that have failed, and the command that lists all."""
     if not run.failed:
         return
-    refs = (_named(client, run), run.revision)  # a commit is known by all of its digits
-    of_run = (one for one in client.failures(run.repository) if one.ref in refs)
-    shown = [*islice(of_run, SHOWN)]
+    try:
+        shown = _some_failed(client, run)
+    except CodelodeError as exc:  # the run itself has ended well
+        printing.note(f"cannot list the failed files: {exc}")
+        shown = ()
     for failure in shown:
         printing.note(_line(failure))
     if run.failed > len(shown):
         printing.note(
             f"`codelode failures {run.repository}` lists all {counted(run.failed, 'failed file')}"
         )
+
+
+def _some_failed(client: Client, run: Run) -> Sequence[FileFailure]:
+    refs = (_named(client, run), run.revision)  # a commit is known by all of its digits
+    looked_at = islice(client.failures(run.repository), LOOKED_AT)
+    of_run = (one for one in looked_at if one.ref in refs)
+    return [*islice(of_run, min(SHOWN, run.failed))]
 
 
 def _named(client: Client, run: Run) -> str:
