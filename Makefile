@@ -11,7 +11,7 @@ demo: $(READY)  ## index this repository (or REPO=url-or-path) and search it
 
 # Tests that need servers spend much of the time waiting, so run more processes than cores.
 # `tests/grouping.py` orders the groups of tests, quick ones last.
-PROCESSES ?= 6
+PROCESSES ?= 4
 # A crash of a test process ends the run: xdist 3.8 can wait for ever when it replaces the process.
 DISTRIBUTION := --dist loadscope --no-loadscope-reorder --max-worker-restart=0
 
