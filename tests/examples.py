@@ -1,4 +1,4 @@
-"""How much the tests try that search for hostile inputs: all in `make test`, less in a short run.
+"""Say how much the searches for hostile inputs try: all in `make test`, less in a short run.
 
 `make test-unit` sets SHORT_TESTS.
 """

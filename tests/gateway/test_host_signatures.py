@@ -16,7 +16,7 @@ TOKEN = b"whsec_" + base64.b64encode(b"k" * 32)
 
 
 def digests(work):
-    """How many digests of messages are made meanwhile, of any size."""
+    """Return how many digests of messages the work makes, of any size."""
     made = []
 
     def note(frame, event, called):
