@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from codelode.client.request import MOST, Filters
-from codelode.environment import DEFAULT_SERVER, client_settings
+from codelode.environment import DEFAULT_SERVER, client_settings, variable
+from codelode.errors import InvalidSettings
 
 if TYPE_CHECKING:
     from codelode.client import Client
@@ -126,6 +127,15 @@ mode_option = click.option(
     help="Choose how candidates are found; staged (experimental) compares the query with "
     "file summaries first and then searches inside the best files.",
 )
+
+
+def declared_file(given: Path | None, setting: str) -> Path:
+    """Return the file of an argument, or the one that a variable names. Raises InvalidSettings."""
+    if given is not None:
+        return given
+    if not (path := variable(setting)):
+        raise InvalidSettings(f"name a file, or set {setting}")
+    return Path(path).expanduser()
 
 
 def repository_option(help: str) -> Callable[[Command], Command]:

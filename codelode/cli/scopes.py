@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from codelode.cli import printing
-from codelode.cli.options import address_option, default_server
+from codelode.cli.options import address_option, declared_file, default_server
 from codelode.counts import counted
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def check(*, file: Path | None) -> None:
     """
     from codelode import scopes as declared
 
-    found = declared.read(file or _file())
+    found = declared.read(declared_file(file, "CODELODE_SCOPES"))
     rows = (
         (one.name, *map(" ".join, (one.repositories, one.refs, one.paths)), one.description)
         for one in found.values()
@@ -88,15 +88,6 @@ def schema() -> None:
     from codelode.scopes import schema as made
 
     click.echo(json.dumps(made(), indent=2))
-
-
-def _file() -> Path:
-    from codelode.environment import variable
-    from codelode.errors import InvalidSettings
-
-    if not (path := variable("CODELODE_SCOPES")):
-        raise InvalidSettings("name a file, or set CODELODE_SCOPES")
-    return Path(path).expanduser()
 
 
 def _row(one: Scope) -> tuple[object, ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from codelode.cli import printing
-from codelode.cli.options import json_option, server_option
+from codelode.cli.options import declared_file, json_option, server_option
 from codelode.counts import counted
 from codelode.stages import CONTROL
 
@@ -54,7 +54,7 @@ def check(*, file: Path | None) -> None:
     """
     from codelode import sources as declared
 
-    path = file or _file()
+    path = declared_file(file, "CODELODE_SOURCES")
     connections = declared.read(path)
     click.echo(printing.table(_CHECKED, map(_checked, connections)))
     missing = [f"{path}:{line}" for one in connections for line in _missing(one)]
@@ -132,15 +132,6 @@ def sync(*, client: Client, connection: str | None, wait: bool, yes: bool) -> No
         return
     names = client.sync_sources(connection, mode=mode)
     printing.note(f"listing the repositories of {', '.join(names)}")
-
-
-def _file() -> Path:
-    from codelode.environment import variable
-    from codelode.errors import InvalidSettings
-
-    if not (path := variable("CODELODE_SOURCES")):
-        raise InvalidSettings("name a file, or set CODELODE_SOURCES")
-    return Path(path).expanduser()
 
 
 def _checked(one: Connection) -> tuple[object, ...]:
