@@ -1,13 +1,13 @@
 """Follow an organisation of many repositories for a day, while workers are killed at random.
 
-    python tests/bench/organisation.py [--repositories N] [--days N] [--json FILE]
+    python tests/bench/organisation.py [--repositories N] [--days N] [--kill-every S] [--json FILE]
 
 The host is the GitHub of the tests, in a process of its own; the repositories are small, and share
 their objects. A cluster discovers and indexes them. In a day a tenth is pushed to, a hundredth
 renamed, as many deleted and created; all of it is asked for at once, and a worker is killed every
 few seconds until the index is that of the host. At the end it is compared with that of a cluster
 which has never seen anything else: the commits of all repositories, and all that is stored of some.
-The processor time of a worker that is killed is not counted.
+The processor time of a killed worker is counted with that of its parent, `worker fork`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import NamedTuple
 
 from embedded import Cluster, machine, processes, running
 
@@ -44,8 +45,7 @@ PUSHED, OTHERS = 0.1, 0.01
 #: Repositories of which all that is stored is compared.
 COMPARED = 100
 KILLED = ("pull", "parse", "embed", "store")
-KILL_EVERY_S, POLL_S, ASK_EVERY_S = 20.0, 2.0, 30.0
-LIMIT_S = 3_600.0
+POLL_S = 2.0
 #: Settings with which the jobs of a killed worker come back sooner than usual.
 RECOVERY = {
     "heartbeat_s": "1",
@@ -56,6 +56,14 @@ RECOVERY = {
 
 Figures = dict[str, object]
 Commits = dict[str, str]
+
+
+class Times(NamedTuple):
+    """The intervals of a run, and its longest wait for an index, seconds."""
+
+    kill_every: float
+    list_every: float
+    limit: float
 
 
 def serve(folder: Path, repositories: int, pipe: Connection) -> None:
@@ -86,18 +94,20 @@ class Stores:
 
 
 def awaited(
-    cluster: Cluster, wanted: Commits, *, limit_s: float, meanwhile: Callable[[], None]
+    cluster: Cluster, wanted: Commits, times: Times, *, meanwhile: Callable[[], None]
 ) -> Figures:
     """Wait until the index is that of the host, and return what it took."""
-    began, before, asked_at = time.monotonic(), processor_s(cluster), -ASK_EVERY_S
+    began, before, asked_at = time.monotonic(), processor_s(cluster), -times.list_every
     missing = len(wanted)
     with Client(cluster.address) as client:
         while missing:
             passed_s = time.monotonic() - began
-            if passed_s > limit_s:
+            if passed_s > times.limit:
                 raise SystemExit(f"{missing} repositories are not as at the host: {_wrong(client)}")
             with suppress(CodelodeError):  # a killed worker may take an answer with it
-                if passed_s - asked_at > ASK_EVERY_S:  # what has left leaves with a second listing
+                if (
+                    passed_s - asked_at > times.list_every
+                ):  # what has left leaves with a second listing
                     client.sync_sources("work", mode=Mode.CONFIRM)
                     asked_at = passed_s
                 missing = len(indexed(client).items() ^ wanted.items())
@@ -139,12 +149,12 @@ def memory_mb(cluster: Cluster) -> dict[str, int]:
 class Killer:
     """Kills a worker every few seconds, by dice."""
 
-    def __init__(self, data: Path) -> None:
-        self._run, self._dice = data / "run", random.Random(5)
+    def __init__(self, data: Path, *, every_s: float) -> None:
+        self._run, self._dice, self._every_s = data / "run", random.Random(5), every_s
         self._last, self.killed = time.monotonic(), 0
 
     def __call__(self) -> None:
-        if time.monotonic() - self._last < KILL_EVERY_S:
+        if time.monotonic() - self._last < self._every_s:
             return
         self._last = time.monotonic()
         file = self._run / f"{self._dice.choice(KILLED)}.pid"
@@ -153,7 +163,7 @@ class Killer:
             self.killed += 1
 
 
-def measured(repositories: int, days: int, limit_s: float, scratch: Path) -> Figures:
+def measured(repositories: int, days: int, times: Times, scratch: Path) -> Figures:
     """Return what the first index, the days, and the fresh index took, and how they differ."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
@@ -163,22 +173,22 @@ def measured(repositories: int, days: int, limit_s: float, scratch: Path) -> Fig
     text, wanted = here.recv()
     (scratch / "sources.yaml").write_text(text)
     followed = {"sources": str(scratch / "sources.yaml"), **RECOVERY}
-    found: Figures = {"repositories": repositories}
+    found: Figures = {"repositories": repositories, "times_s": times._asdict()}
     (scratch / "old").mkdir()
     (scratch / "new").mkdir()
     with running(scratch / "old" / "data", **followed) as cluster:
         print("first index", flush=True)
-        found["first"] = awaited(cluster, wanted, limit_s=limit_s, meanwhile=lambda: None)
-        killer = Killer(cluster.data)
+        found["first"] = awaited(cluster, wanted, times, meanwhile=lambda: None)
+        killer = Killer(cluster.data, every_s=times.kill_every)
         for day in range(1, days + 1):
             print(f"day {day}", flush=True)
             here.send(True)
             wanted = here.recv()
-            found[f"day_{day}"] = awaited(cluster, wanted, limit_s=limit_s, meanwhile=killer)
+            found[f"day_{day}"] = awaited(cluster, wanted, times, meanwhile=killer)
         found["killed"], found["memory_mb"] = killer.killed, memory_mb(cluster)
         with running(scratch / "new" / "data", **followed) as fresh:
             print("fresh index", flush=True)
-            found["fresh"] = awaited(fresh, wanted, limit_s=limit_s, meanwhile=lambda: None)
+            found["fresh"] = awaited(fresh, wanted, times, meanwhile=lambda: None)
             found |= _differences(Stores(cluster.data), Stores(fresh.data), wanted)
     here.send(False)
     return found
@@ -194,12 +204,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repositories", type=int, default=REPOSITORIES)
     parser.add_argument("--days", type=int, default=DAYS)
-    parser.add_argument("--seconds", type=float, default=LIMIT_S, help="longest wait for an index")
+    parser.add_argument("--kill-every", type=float, default=20.0, help="seconds between kills")
+    parser.add_argument("--list-every", type=float, default=30.0, help="seconds between listings")
+    parser.add_argument("--seconds", type=float, default=3_600.0, help="longest wait for an index")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     given = parser.parse_args()
+    times = Times(given.kill_every, given.list_every, given.seconds)
     results: Figures = machine()
     with tempfile.TemporaryDirectory(prefix="organisation-") as scratch:
-        results |= measured(given.repositories, given.days, given.seconds, Path(scratch))
+        results |= measured(given.repositories, given.days, times, Path(scratch))
     print(json.dumps(results, indent=1))
     if given.json:
         given.json.write_text(json.dumps(results, indent=1) + "\n")
