@@ -21,14 +21,15 @@ REFS = (DEFAULT_REF, RefName("main"))
 
 
 @pytest.fixture(scope="module")
-def damaged(make_cluster, make_git):
-    """A cluster of this module's own, to which each test does some more."""
-    git, made = make_git(), make_cluster()
+def damaged(cluster, make_git):
+    """The cluster with a repository of this module's own, to which each test does some more."""
+    git = make_git()
     git.commit(FILES)
-    with made.client() as client:
+    with cluster.client() as client:
         run = client.index(str(git.folder), name=NAME)
-    assert (run.state, run.failed) == (RunState.COMPLETE, 0)
-    return made
+        assert (run.state, run.failed) == (RunState.COMPLETE, 0)
+        yield cluster
+        client.remove(NAME)
 
 
 def test_an_index_is_the_same_as_itself_and_not_so_with_another_vector(damaged):
