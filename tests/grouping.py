@@ -18,8 +18,11 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 
 END_TO_END = "tests/end_to_end/"
 
-#: Files whose tests use one cluster. Those of the stage boundaries use it too, but would make it
-#: the last group to end.
+STAGE_BOUNDARIES = f"{END_TO_END}test_stage_boundaries.py"
+
+#: The group of the files whose tests use one cluster. Those of the stage boundaries use it too, but
+#: would make it the last group to end.
+SHARED_CLUSTER = "shared cluster"
 SHARED = {
     f"{END_TO_END}test_{name}.py"
     for name in (
@@ -35,13 +38,13 @@ SHARED = {
     )
 }
 
-#: Beginnings of paths, the slowest first; the rest is quick.
+#: Groups and beginnings of paths, the slowest first; the rest is quick.
 SLOWEST = (
-    f"{END_TO_END}test_stage_boundaries",
+    STAGE_BOUNDARIES,
     f"{END_TO_END}test_reindex",
     "tests/test_linear_patterns",  # a minute of computing
     f"{END_TO_END}test_bad_days",
-    f"{END_TO_END}test_disks",  # and what shares its cluster
+    SHARED_CLUSTER,
     f"{END_TO_END}test_hostile",
     "tests/deploy/test_dockerfile",
     "tests/gateway/test_leaks",
@@ -56,6 +59,11 @@ SLOWEST = (
     "tests/codelode/backends/",
     "tests/contracts/",
 )
+
+
+def uses_shared_cluster(item):
+    """Return whether the file of a test has tests that use the cluster which files share."""
+    return item.nodeid.partition("::")[0] in {*SHARED, STAGE_BOUNDARIES}
 
 
 def pytest_collection_modifyitems(items):
@@ -76,11 +84,10 @@ class Groups(LoadScopeScheduling):
     """Hands each process one group at a time."""
 
     def _split_scope(self, nodeid):
-        file, _, test = nodeid.partition("::")
-        if not file.startswith(END_TO_END):
-            return file
-        store = re.search(r"\b(local|weaviate)\b", test.partition("[")[2])
-        group = "shared cluster" if file in SHARED else file
+        group = _group(nodeid)
+        if not nodeid.startswith(END_TO_END):
+            return group
+        store = re.search(r"\b(local|weaviate)\b", nodeid.partition("[")[2])
         return f"{group} {store[0] if store else ''}"
 
 
@@ -88,6 +95,12 @@ def pytest_xdist_make_scheduler(config, log):
     return Groups(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
+def _group(nodeid):
+    file = nodeid.partition("::")[0]
+    return SHARED_CLUSTER if file in SHARED else file
+
+
 def _rank(item):
-    places = (at for at, start in enumerate(SLOWEST) if item.nodeid.startswith(start))
+    group = _group(item.nodeid)
+    places = (at for at, start in enumerate(SLOWEST) if group.startswith(start))
     return next(places, len(SLOWEST))

@@ -74,6 +74,7 @@ def undisturbed(make_cluster, ollama, sources):
     assert (run.state, run.done, run.failed) == (RunState.COMPLETE, FILES, 0)
     found = read(cluster, "app")
     assert [len(found.chunks), len(found.outgoing), len(found.vectors)] == [FILES] * 3
+    cluster.stop()
     return found
 
 
