@@ -761,15 +761,14 @@ def test_a_run_that_spent_more_time_waits_for_its_turn(make):
     def plan(run):
         ledger.plan(run, manifest(item(1), item(2)), ref=MAIN, fingerprint=PRINT)
 
-    def is_ahead():
-        ledger.begin(slow, path, **turn)
-        ledger.pass_on(slow, path, stage="parse")
-        return ledger.begin(slow, path, **turn, yields=True) == (AHEAD,)
-
     plan(slow)
     assert ledger.begin(slow, path, **turn, yields=True) == (1,)
     plan(fresh)
-    until(is_ahead)
+    for _ in range(2):  # twice less than AHEAD_MS
+        ledger.begin(slow, path, **turn)
+        wait_ms(0.75 * AHEAD_MS)
+        ledger.pass_on(slow, path, stage="parse")
+    assert ledger.begin(slow, path, **turn, yields=True) == (AHEAD,)
     assert ledger.begin(fresh, path, **turn, yields=True) == (1,)
     assert ledger.begin(slow, path, **turn) == (1,)
     ledger.end(fresh, RunState.CANCELLED)
@@ -785,9 +784,8 @@ def test_only_runs_with_files_at_the_stage_are_waited_for(make):
     for run in (slow, other):
         ledger.plan(run, manifest(item(1), item(2)), ref=MAIN, fingerprint=PRINT)
         ledger.pass_on(run, path, stage="embed")
-    began = time.monotonic()
     assert ledger.begin(slow, path, **turn) == (1,)
-    wait_until(lambda: time.monotonic() - began > 1.5 * AHEAD_MS / 1000, "time has passed")
+    wait_ms(1.5 * AHEAD_MS)
     ledger.pass_on(slow, path, stage="embed")
     assert ledger.begin(slow, path, **turn) == (AHEAD,)
     ledger.pass_on(other, path, stage="store")
@@ -812,10 +810,9 @@ def test_a_run_of_many_files_waits_while_another_one_has_files_at_the_stage(make
 
     ledger.pass_on(small, path, stage="embed")
     assert ledger.begin(bulk, path, **turn) == (AHEAD,)
-    began = time.monotonic()
     assert ledger.begin(small, path, **turn) == (1,)
     assert ledger.begin(other, path, **turn) == (AHEAD,)  # while that one is worked on, too
-    wait_until(lambda: time.monotonic() - began > 1.5 * AHEAD_MS / 1000, "time has passed")
+    wait_ms(1.5 * AHEAD_MS)
     ledger.pass_on(small, path, stage="embed")
     assert ledger.begin(small, path, **turn) == (1,)  # however much it has spent
     assert ledger.begin(bulk, path, **{**turn, "yields": False}) == (1,)
@@ -842,8 +839,7 @@ def test_a_run_of_many_files_has_a_share_of_a_stage_that_others_keep_busy(make):
         """A hundred files of the run are worked on, each for at least so long, side by side."""
         for one in paths:
             assert ledger.begin(run, [one], **turn) == (1,)
-        began = time.monotonic()
-        wait_until(lambda: 1000 * (time.monotonic() - began) > ms, "time has passed")
+        wait_ms(ms)
         ledger.pass_on(run, paths, stage="embed")
 
     assert ledger.begin(bulk, path, **turn) == (AHEAD,)
@@ -891,9 +887,8 @@ def test_what_a_run_spends_is_divided_by_its_weight(make):
     for run, weight in ((light, 1), (heavy, 3)):
         planned = replace(manifest(item(1), item(2)), share=Share(weight))
         ledger.plan(run, planned, ref=MAIN, fingerprint=PRINT)
-    began = time.monotonic()
     assert [ledger.begin(run, path, **turn) for run in (light, heavy)] == [(1,), (1,)]
-    wait_until(lambda: time.monotonic() - began > 2 * AHEAD_MS / 1000, "time has passed")
+    wait_ms(2 * AHEAD_MS)
     for run in (heavy, light):
         ledger.pass_on(run, path, stage="parse")
     assert ledger.begin(light, path, **turn) == (AHEAD,)
@@ -921,14 +916,9 @@ def test_a_run_that_begins_later_has_no_advantage_of_its_idle_time(make):
     first = ledger.create(RepositoryName("first"), DEFAULT_REF).id
     turn = {"worker": "a", "stage": "parse", "yields": True}
     ledger.plan(first, manifest(item(1)), ref=MAIN, fingerprint=PRINT)
-    began = time.monotonic()
-
-    def spend():
-        ledger.begin(first, [item(1).path], **turn)
-        ledger.pass_on(first, [item(1).path], stage="parse")
-        return time.monotonic() - began > 1.5 * AHEAD_MS / 1000
-
-    until(spend)
+    ledger.begin(first, [item(1).path], **turn)
+    wait_ms(1.5 * AHEAD_MS)
+    ledger.pass_on(first, [item(1).path], stage="parse")
     ledger.begin(first, [item(1).path], **turn)
     later = ledger.create(RepositoryName("later"), DEFAULT_REF).id
     ledger.plan(later, manifest(item(1)), ref=MAIN, fingerprint=PRINT)
@@ -1343,6 +1333,11 @@ def test_a_fresh_unclaimed_file_is_not_lost(make):
     ledger = make(requeue_s=60)
     start(ledger, item(1))
     assert ledger.reap(waiting={}) == {}
+
+
+def wait_ms(ms: float) -> None:
+    began = time.monotonic()
+    wait_until(lambda: 1000 * (time.monotonic() - began) > ms, "time to pass")
 
 
 def until(condition: Callable[[], bool], tries: int = 1_000_000) -> None:
