@@ -1,9 +1,8 @@
 """Describe the work of a run that was planned and not begun.
 
 Which files a run indexes, and why it leaves out others, is exact. Chunks and tokens are those of a
-sample of the files, in proportion to the bytes of each language. Time follows from files and
-chunks: with the embedded store and embedder, the processor time of runs was within a fifth of
-`work_s` (tests/bench/results/2026-11-26-plan.txt). How fast that goes is measured.
+sample of the files, in proportion to the bytes of each language. So is the processor time that
+parsing takes, from which the time of the run follows, unless a model server elsewhere embeds.
 """
 
 from __future__ import annotations
@@ -11,15 +10,19 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-#: Processor time for a run, for each file, and for each chunk, on a busy machine, seconds.
-RUN_S, FILE_S, CHUNK_S = 0.6, 0.0078, 0.0016
+#: Processor time for each file, and for each second that parsing takes in the process of a plan.
+#: With the embedded store and embedder, this was within a fifth of the processor time of 18 of 19
+#: runs of ten repositories (tests/bench/results/2026-11-26-plan-parsing.json).
+FILE_S, PER_PARSING_S = 0.0099, 2.6
+
+#: The same for a run, a file, and a chunk, where nothing was parsed: within a fifth for 14 of 19.
+RUN_S, CHUNK_S = 0.2, 0.0019
 
 #: Time for which a run waits besides, for messages and for git to pull little, seconds.
-WAIT_S = 0.8
+WAIT_S = 0.6
 
-#: Processor time, as above, that a second has on an idle core: 16,018 files took 84 s on two cores,
-#: and 236 files 2.7 s (docs/measurements.md).
-CORE_RATE = 1.34
+#: The part of a core that the processes of a run keep busy: they wait for each other now and then.
+CORE_RATE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +58,12 @@ class Estimate:
     summaries: int = 0
     summary_tokens: int = 0  # of prompts and answers
     sampled: int = 0  # files that were parsed for this
-    seconds: float = 0.0  # that a run takes by the speed of the sample, if nothing else goes on
+    seconds: float = 0.0  # that a run takes if no other goes on; 0: the embedder's speed is unknown
     pull_s: float = 0.0  # of these for git, before anything is indexed
 
     @property
     def work_s(self) -> float:
-        """Return the processor time that the run takes."""
+        """Return the processor time that the run takes, by the number of files and chunks."""
         return work_s(self.files + self.removals, self.chunks)
 
     @property

@@ -22,6 +22,8 @@ from codelode.backends import registry
 from codelode.errors import CodelodeError
 from codelode.estimates import (
     CORE_RATE,
+    FILE_S,
+    PER_PARSING_S,
     WAIT_S,
     Estimate,
     LanguageEstimate,
@@ -86,6 +88,7 @@ class Sample:
     tokens: int = 0
     summaries: int = 0
     summary_tokens: int = 0
+    parsing_s: float = 0.0  # processor time
 
     def add(self, other: Sample) -> None:
         for name in Sample.__slots__:
@@ -128,8 +131,11 @@ def sample(run: Run, found: Survey, services: Services) -> Sampled:
     texts: list[str] = []
     began, used = time.monotonic(), time.thread_time()
     for item in sorted(found.items, key=lambda item: item.blob):
-        sums[language_of[item.path]].add(_parsed(at_commit, item, services, texts))
-        if time.thread_time() - used > SAMPLE_S:
+        before = time.thread_time()
+        parsed = _parsed(at_commit, item, services, texts)
+        now = time.thread_time()
+        sums[language_of[item.path]].add(replace(parsed, parsing_s=now - before))
+        if now - used > SAMPLE_S:
             break
     passed_s, used_s = time.monotonic() - began, time.thread_time() - used
     slowdown = max(1.0, passed_s / used_s) if used_s else 1.0
@@ -154,17 +160,30 @@ def estimate(
         sampled=overall.files,
         pull_s=pull_s,
     )
-    return replace(made, seconds=_seconds(made, sampled, cores=_cores()))
+    if not sampled.tokens_per_s and registry.is_embedder_remote(settings):
+        return made
+    work_s = _work_s(made, found, sums, like=overall) if sums else made.work_s
+    return replace(made, seconds=_seconds(made, work_s, sampled, cores=_cores()))
 
 
-def _seconds(made: Estimate, sampled: Sampled, *, cores: int) -> float:
+def _work_s(made: Estimate, found: Survey, sums: Mapping[str, Sample], *, like: Sample) -> float:
+    """Return the processor time of a run, by the files and by how long parsing them takes."""
+    parsing_s = 0.0
+    for name, items in found.files.items():
+        some = sums.get(name, like)
+        size_bytes = sum(item.size_bytes for item in items)
+        parsing_s += some.parsing_s * size_bytes / max(1, some.size_bytes)
+    return (made.files + made.removals) * FILE_S + parsing_s * PER_PARSING_S
+
+
+def _seconds(made: Estimate, work_s: float, sampled: Sampled, *, cores: int) -> float:
     """Return how long a run takes if its processes share the cores with what else is busy now.
 
     The sample is one process, which waits for a core as long as all others take turns.
     """
     others = cores * (sampled.slowdown - 1)
     share = min(cores, _BUSY_PROCESSES, cores * _BUSY_PROCESSES / (others + _BUSY_PROCESSES))
-    working_s = made.work_s / (share * CORE_RATE)
+    working_s = work_s / (share * CORE_RATE)
     embedding_s = made.tokens / sampled.tokens_per_s if sampled.tokens_per_s else 0.0
     return made.pull_s + WAIT_S + max(working_s, embedding_s)
 
@@ -174,9 +193,9 @@ def _cores() -> int:
 
 
 def _tokens_per_s(texts: Sequence[str], services: Services) -> float:
-    """Return how fast a model server on this machine embeds; 0: nobody knows.
+    """Return how fast a model server on this machine embeds; 0: there is none, or it is unknown.
 
-    The time of the built-in embedder is known.
+    The built-in embedder works in the processes of the run.
     """
     if not texts or not registry.embeds_on_loopback(services.settings):
         return 0.0

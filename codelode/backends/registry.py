@@ -264,13 +264,18 @@ def embeds_on_loopback(settings: Settings) -> bool:
     return is_loopback(urlsplit(url).hostname or "")
 
 
+def is_embedder_remote(settings: Settings) -> bool:
+    """Return whether a model server embeds, and not the processes of a run."""
+    return PROVIDERS[settings.embedder].is_remote
+
+
 def search_embedder(index: Published) -> Embedder:
     """Return the embedding model for searches in an index.
 
     If the index says what its embedder is, the server of the model is not asked for it, so a
     gateway can start while that server is away.
     """
-    if index.space is None or not PROVIDERS[index.settings.embedder].is_remote:
+    if index.space is None or not is_embedder_remote(index.settings):
         return embedder(index.settings)
     from codelode.backends.models.bound import BoundEmbedder
 

@@ -27,11 +27,11 @@ _MIN_FILES = 100
 #: Chunks of a file of a repository that is not indexed yet.
 _CHUNKS = 4.0
 
-#: By how much a run may be faster or slower: with the speed of earlier runs, and with that of the
-#: sample alone, which does not know the machine's disks, store, and other processes.
-_SPREAD, _SPREAD_OF_SAMPLE = 1.2, 1.5
+#: By how much a run may be faster or slower than the sample or earlier runs say, and than the usual
+#: speed says.
+_SPREAD, _SPREAD_OF_USUAL = 1.2, 2.0
 
-#: Speed where a gateway of an earlier version says nothing of it: that of two idle cores.
+#: Speed where nothing says more: that of two idle cores.
 _USUAL_RATE = 2 * CORE_RATE
 
 _MILLION = 1_000_000
@@ -58,14 +58,10 @@ class _Time:
 class _Rates:
     """Holds how fast a cluster is, what it has to do already, and prices of a million tokens."""
 
-    work_per_s: float  # of its recent runs (see `codelode.estimates`); 0: there are none
+    work_per_s: float  # processor time of its recent runs, by their duration; 0: there are none
     waiting: Sequence[float]  # work that other runs have left
     embedding_price: float
     summary_price: float
-
-    @property
-    def is_measured(self) -> bool:
-        return self.work_per_s > 0
 
     def time(self, estimates: Sequence[Estimate]) -> _Time:
         """Return how long the runs take; others that go on take turns with them, by time."""
@@ -79,10 +75,10 @@ class _Rates:
 
     def _own(self, estimate: Estimate) -> _Time:
         usual = WAIT_S + estimate.pull_s + estimate.work_s / (self.work_per_s or _USUAL_RATE)
-        sampled = estimate.seconds or usual
-        if not self.is_measured:
-            return _Time(sampled, sampled / _SPREAD_OF_SAMPLE, sampled * _SPREAD_OF_SAMPLE)
-        return _Time(usual, min(usual, sampled) / _SPREAD, max(usual, sampled) * _SPREAD)
+        about = estimate.seconds or usual
+        is_known = estimate.seconds or self.work_per_s
+        spread = _SPREAD if is_known else _SPREAD_OF_USUAL
+        return _Time(about, about / spread, about * spread)
 
     def cost(self, estimate: Estimate) -> float:
         embedding = estimate.tokens * self.embedding_price
@@ -145,8 +141,9 @@ def plan(
 
     Files and reasons are exact. Chunks and tokens are extrapolated from the sample by language and
     bytes; a token is counted as 4 characters. Equal content that is cached, as of a fork, takes
-    less time and no tokens. The time follows from files, chunks, the speed of recent runs on this
-    cluster, or else that of the sample, and the runs that go on. Exit status: 0 done, 2 error.
+    less time and no tokens. The time follows from that of the sample, and from the runs that go on;
+    where a model server elsewhere embeds, from the speed of recent runs. Exit status: 0 done, 2
+    error.
 
     \b
     Examples:
@@ -247,7 +244,7 @@ def _fields(run: Run, estimate: Estimate, rates: _Rates) -> dict[str, object]:
         "seconds": round(time.about, 1),
         "seconds_least": round(time.least, 1),
         "seconds_most": round(time.most, 1),
-        "seconds_are_measured": rates.is_measured,
+        "seconds_are_measured": bool(estimate.seconds or rates.work_per_s),
         "cost": round(rates.cost(estimate), 4),
     }
 

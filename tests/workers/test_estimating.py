@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from codelode.backends import registry
-from codelode.estimates import LanguageEstimate, SkippedFiles, dump, load
+from codelode.estimates import WAIT_S, LanguageEstimate, SkippedFiles, dump, load
 from codelode.ledger import FileManifest, WorkItem
 from codelode.model import (
     BlobId,
@@ -152,6 +152,11 @@ def test_summaries_are_counted_with_a_language_model_up_to_the_limit(surveyed, s
     assert made.summaries < estimating.estimate(found, sums, free).summaries <= 2 * made.chunks
 
 
+def twice(sums):
+    """Return the sums of a sample of files that take twice as long to parse."""
+    return {name: replace(one, parsing_s=2 * one.parsing_s) for name, one in sums.items()}
+
+
 def test_a_run_takes_longer_on_a_busy_machine_and_with_a_slow_model(surveyed, services):
     found = surveyed(library())
     sampled = estimating.sample(RUN, found, services)
@@ -165,6 +170,10 @@ def test_a_run_takes_longer_on_a_busy_machine_and_with_a_slow_model(surveyed, se
     quiet = seconds()
     busy = replace(sampled, slowdown=10.0)
     assert estimating.estimate(found, busy, services.settings, pull_s=3.0).seconds > quiet > 3.0
+    assert seconds(tokens_per_s=10.0) > 1_000
+    assert seconds(sums=twice(sampled.sums)) > quiet + 0.2 * (quiet - 3.0 - WAIT_S)
+    services.settings = services.settings.model_copy(update={"embedder": "ollama"})
+    assert seconds() == 0.0  # nobody knows how fast it embeds
     assert seconds(tokens_per_s=10.0) > 1_000
 
 

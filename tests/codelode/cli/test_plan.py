@@ -41,7 +41,7 @@ def test_a_plan_is_a_table_by_language_and_reason(served, planned):
     assert answer.out == (
         "acme/http  HEAD  at dddddddddddd\n"
         "  123 files, 1 file to remove, about 1,112 chunks, 293,000 tokens, "
-        "about 4 s (3 s to 6 s)\n"
+        "about 4 s (3 s to 5 s)\n"
         "\n"
         "  language  files  bytes    chunks  tokens\n"
         "  python    120    840,000  1,100   290,000\n"
@@ -69,7 +69,7 @@ def test_a_name_or_path_that_is_registered_is_planned_as_that_and_all_of_them_to
     answer = served("plan", "--all", "--embedding-price", "10")
     assert answer.out.endswith(
         "\nall  246 files, 2 files to remove, about 2,224 chunks, 586,000 tokens, "
-        "about 8 s (5 s to 12 s), cost 5.86\n"
+        "about 8 s (7 s to 10 s), cost 5.86\n"
     )
     assert [(one.url, one.name) for one in starts(planned)] == [
         ("/srv/tls", "acme/tls"),
@@ -79,8 +79,17 @@ def test_a_name_or_path_that_is_registered_is_planned_as_that_and_all_of_them_to
     ]
 
 
-def test_the_time_is_that_of_recent_runs(served, planned, make_run):
-    planned.runs = [
+def test_the_time_is_that_of_recent_runs_if_nobody_knows_how_fast_the_embedder_is(
+    served, gateway, make_run
+):
+    unknown = index_pb2.Estimate()
+    unknown.CopyFrom(ESTIMATE)
+    unknown.seconds = 0.0
+    gateway.watches = [[make_run("planned", estimate=unknown)]] * 2
+    (usual,) = json.loads(served("plan", "https://x/http.git", "--json").out)["plans"]
+    assert usual["seconds_are_measured"] is False
+    assert (usual["seconds_least"], usual["seconds_most"]) == (1.4, 5.8)
+    gateway.runs = [
         make_run("complete", total=500, done=500, started_at=10.0, finished_at=30.0),
         make_run("complete", total=3, done=3, started_at=10.0, finished_at=30.0),
         make_run("failed", total=500, done=500, started_at=10.0, finished_at=11.0),
@@ -88,9 +97,10 @@ def test_the_time_is_that_of_recent_runs(served, planned, make_run):
     answer = served("plan", "https://x/http.git", "--json")
     (plan,) = json.loads(answer.out)["plans"]
     assert plan["seconds_are_measured"] is True
-    # 500 files with 4 chunks each took 19.2 s, so 124 files with 1,112 chunks take 9.1 s.
-    assert plan["seconds"] == pytest.approx(9.1, abs=0.1)
-    assert (plan["seconds_least"], plan["seconds_most"]) == (3.3, pytest.approx(11.0, abs=0.1))
+    # 500 files with 4 chunks each took 19.4 s, so 124 files with 1,112 chunks take 7.7 s.
+    assert plan["seconds"] == pytest.approx(8.3, abs=0.1)
+    assert plan["seconds_least"] == pytest.approx(6.9, abs=0.1)
+    assert plan["seconds_most"] == pytest.approx(9.9, abs=0.1)
     assert (plan["files"], plan["chunks"], plan["tokens"]) == (123, 1_112, 293_000)
     assert plan["skipped"] == [{"reason": "vendored", "files": 2_040}]
     assert plan["languages"][1]["language"] == "markdown"
