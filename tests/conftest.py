@@ -21,6 +21,7 @@ import httpx
 import pytest
 from hypothesis import settings
 
+from tests import ollama_models
 from tests.exported import exported
 from tests.guardian import GUARDIAN
 from tests.waiting import wait_until
@@ -146,17 +147,13 @@ def ollama_url(real_servers, request):
     if not url:
         return request.getfixturevalue("ollama_server").url
     if not _models(url) >= TEST_MODELS:
-        _make_models(url)
+        ollama_models.make(url)
     return url
 
 
 def _models(url):
     listed = httpx.get(f"{url}/api/tags", trust_env=False).json()["models"]
     return {model["name"] for model in listed}
-
-
-def _make_models(url):
-    subprocess.run([sys.executable, DEPLOY / "test_models.py", url], check=True)
 
 
 class OllamaServer:
@@ -167,13 +164,14 @@ class OllamaServer:
 
     def __init__(self, program, folder):
         self._folder = folder
+        self.models = folder / "models"
         self.url = f"http://127.0.0.1:{_free_port()}"
         self._command = [program, "serve"]
         self._environment = {
             **os.environ,
             "HOME": str(folder / "home"),  # for the key that it writes
             "OLLAMA_HOST": self.url,
-            "OLLAMA_MODELS": str(folder / "models"),
+            "OLLAMA_MODELS": str(self.models),
             "OLLAMA_NOPRUNE": "1",
         }
         self._process = None
@@ -232,7 +230,7 @@ def bare_ollama(tmp_path_factory, program_of):
 @pytest.fixture(scope="session")
 def ollama_server(bare_ollama):
     """Return the Ollama server with the test models installed."""
-    _make_models(bare_ollama.url)
+    ollama_models.provide(bare_ollama.url, bare_ollama.models)
     return bare_ollama
 
 
