@@ -15,8 +15,11 @@ PROCESSES ?= 4
 # A crash of a test process ends the run: xdist 3.8 can wait for ever when it replaces the process.
 DISTRIBUTION := --dist loadscope --no-loadscope-reorder --max-worker-restart=0
 
-test: check  ## every check and every test, with real servers
-	@$(BIN)/pytest --numprocesses $(PROCESSES) $(DISTRIBUTION)
+# The checks take a minute of one core, so they run beside the tests.
+test: $(READY)  ## every check and every test, with real servers
+	@$(MAKE) --no-print-directory check & checks=$$!; \
+	$(BIN)/pytest --numprocesses $(PROCESSES) $(DISTRIBUTION); tests=$$?; \
+	wait $$checks || { echo "make check failed, see above" >&2; exit 1; }; exit $$tests
 
 test-unit: $(READY)  ## the quick tests, which need no server
 	@SHORT_TESTS=1 $(BIN)/pytest -m "not server and not slow" --numprocesses auto $(DISTRIBUTION)
