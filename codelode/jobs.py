@@ -16,7 +16,7 @@ from kombu.transport import TRANSPORT_ALIASES
 
 from codelode import stages
 from codelode.display import quoted
-from codelode.model import RefName, RepositoryName, Run
+from codelode.model import RefName, RepositoryName, Run, RunId
 from codelode.settings import Settings
 
 CONTROL = stages.CONTROL
@@ -109,7 +109,12 @@ def broker_settings(settings: Settings) -> dict[str, Any]:
 
 def pull_title(run: Run) -> str:
     """Return the text that Flower shows instead of the arguments of a pull."""
-    return f"{ref_title(run.repository, run.ref)} (run {run.id})"
+    return f"{ref_title(run.repository, run.ref)} {of_run(run.id)}"
+
+
+def of_run(run: RunId) -> str:
+    """Return the end of the text that Flower shows of a job of the run."""
+    return f"(run {run})"
 
 
 def ref_title(repository: RepositoryName, ref: RefName) -> str:

@@ -88,6 +88,12 @@ class Queues:
     def has_waiting(self, stage, *, before):
         return any(stage == one for one, _ in self.waiting)
 
+    def hold_back(self, stage, run, *, is_bulk):
+        moved = [one for one in self.waiting if one[0] == stage and one[1].run == run]
+        for one in moved:
+            self.waiting.remove(one)
+        self.late.extend(moved)
+
     def let_in(self, stage, most):
         pass
 
@@ -111,6 +117,13 @@ class Lines(Queues):
     def has_waiting(self, stage, *, before):
         lines = (line for priority, line in self.lines.items() if priority < before)
         return any(stage == one for line in lines for one, _, _ in line)
+
+    def hold_back(self, stage, run, *, is_bulk):
+        usual, late = (Priority.of(is_bulk=is_bulk, is_late=one) for one in (False, True))
+        moved = [one for one in self.lines[usual] if one[0] == stage and one[1].run == run]
+        for one in moved:
+            self.lines[usual].remove(one)
+        self.lines[late].extend((stage, job, late) for _, job, _ in moved)
 
     def let_in(self, stage, most):
         for priority in (Priority.BULK, Priority.LATE_BULK):
@@ -434,11 +447,11 @@ def test_a_late_file_waits_again_if_others_came_meanwhile(make):
     now[0] += 5.0
     world.ledger.pass_on(job.run, [job.path], stage="parse")
     world.handle(stage, job)
-    assert [one.path for _, one in world.queues.late] == ["s.py"]
-    world.take_late()
-    assert [one.path for _, one in world.queues.late] == ["s.py"]
-    world.drain()
     assert [one.path for _, one in world.queues.late] == ["s.py", "t.py"]
+    world.take_late()
+    assert [one.path for _, one in world.queues.late] == ["t.py", "s.py"]
+    world.drain()
+    assert [one.path for _, one in world.queues.late] == ["t.py", "s.py"]
     world.take_late()
     world.take_late()
     assert not world.queues.late

@@ -148,6 +148,26 @@ def test_files_of_runs_of_many_files_are_let_in_before_all_others(
     assert not outbox.has_waiting("embed", before=Priority.LATE_BULK)
 
 
+def test_waiting_files_of_a_run_that_is_ahead_become_late_ones(app: Celery, redis: Redis) -> None:
+    outbox = CeleryOutbox(app)
+    misleading = replace(FILES[0], run=RunId("r2"), path='(run r1)"')
+    ahead = [replace(FILES[0], path=f"{number}") for number in range(4)]
+    late = replace(FILES[0], path="late")
+    outbox.push("parse", [late], priority=Priority.LATE_BULK)
+    outbox.push("parse", [ahead[0], misleading, *ahead[1:3]], priority=Priority.BULK)
+    outbox.push("parse", ahead[3:], priority=Priority.FIRST)
+    outbox.hold_back("parse", RunId("r1"), is_bulk=True)
+    found = {one: waiting(redis, f"parse\x06\x16{one:d}") for one in Priority if one}
+    assert _paths(found[Priority.BULK]) == [misleading.path]
+    assert _paths(found[Priority.LATE_BULK]) == ["late", "0", "1", "2"]
+    assert _paths(waiting(redis, "parse")) == ["3"]
+    for priority, messages in found.items():
+        assert {one["properties"]["priority"] for one in messages} <= {priority}
+    outbox.hold_back("parse", RunId("r1"), is_bulk=False)
+    assert _paths(waiting(redis, f"parse\x06\x16{Priority.LATE:d}")) == ["3"]
+    assert not waiting(redis, "parse")
+
+
 def test_a_broker_without_memory_is_unavailable_for_what_moves_messages(
     app: Celery, redis: Redis, redis_admin: Redis
 ) -> None:
@@ -160,6 +180,28 @@ def test_a_broker_without_memory_is_unavailable_for_what_moves_messages(
     finally:
         redis_admin.config_set("maxmemory", 0)
     outbox.let_in("parse", 2)
+
+
+def test_a_broker_without_memory_loses_no_message_that_is_held_back(
+    app: Celery, redis: Redis, redis_admin: Redis
+) -> None:
+    outbox = CeleryOutbox(app)
+    others = [replace(FILES[0], run=RunId("r2"))]
+    outbox.push("parse", [*FILES, *others], priority=Priority.BULK)
+    outbox.hold_back("parse", RunId("r3"), is_bulk=True)  # the server knows the script now
+    redis_admin.config_set("maxmemory", 1)
+    try:
+        outbox.hold_back("parse", RunId("r1"), is_bulk=True)
+    finally:
+        redis_admin.config_set("maxmemory", 0)
+    usual, late = (
+        waiting(redis, f"parse\x06\x16{one:d}") for one in (Priority.BULK, Priority.LATE_BULK)
+    )
+    assert (_paths(usual), _paths(late)) == (_paths_of(others), _paths_of(FILES))
+
+
+def _paths_of(files: Sequence[Job]) -> list[str]:
+    return [job.path for job in files]
 
 
 def _paths(messages: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -28,7 +28,7 @@ import structlog
 
 from codelode.display import quoted
 from codelode.errors import CodelodeError, NotFound, Rejected, Unavailable
-from codelode.jobs import Priority
+from codelode.jobs import Priority, of_run
 from codelode.ledger import AHEAD, NOT_IN_FLIGHT, Advance
 from codelode.model import BlobId, FileRecord, FileState, RepositoryName, Run, RunId
 from codelode.stages import FILE_STAGES, Stage, begins_at, passed
@@ -75,7 +75,7 @@ class Job:
     @property
     def title(self) -> str:
         """Return the text that Flower shows instead of the arguments."""
-        return f"{self.repository} {quoted(self.path)} (run {self.run})"
+        return f"{self.repository} {quoted(self.path)} {of_run(self.run)}"
 
 
 class Pending(Unavailable):
@@ -94,6 +94,12 @@ class Outbox(Protocol):
 
     def has_waiting(self, stage: str, *, before: Priority) -> bool:
         """Return whether messages that are taken before those of a priority wait for a stage."""
+
+    def hold_back(self, stage: str, run: RunId, *, is_bulk: bool) -> None:
+        """Make the files of a run that wait for a stage late ones, as far as they are found soon.
+
+        `is_bulk`: whether it is a run of many files.
+        """
 
     def let_in(self, stage: str, most: int) -> None:
         """Have the workers take files of runs of many files next, of those that wait for a stage.
@@ -206,7 +212,8 @@ class Delivery:
         """Claim files whose run has its turn; return what `claim` returns, False for the others.
 
         The files of a run that is ahead of others at the stage are sent again as late ones, which
-        workers take only when no other waits. Late ones may have been taken earlier than that, so
+        workers take only when no other waits. So are those that wait, because to take each of them
+        costs as much as to parse a small file. Late ones may have been taken earlier than that, so
         they wait again if others do now. `priority`: with which the files were sent.
         """
         yields = not priority.is_late or self.outbox.has_waiting(stage.name, before=priority)
@@ -216,6 +223,7 @@ class Delivery:
             self.running.release((job.run, job.path) for job in later)
             for run, files in by_run(later):
                 self._push(run, stage.name, files, is_late=True)
+                self.outbox.hold_back(stage.name, run, is_bulk=self._is_bulk(run))
         self._let_in(stage)
         return [False if verdict is None else verdict for verdict in verdicts]
 

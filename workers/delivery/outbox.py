@@ -19,7 +19,7 @@ from kombu.exceptions import BatchPublishError, OperationalError
 from codelode import jobs
 from codelode.errors import Unavailable
 from codelode.jobs import Priority
-from codelode.model import RefName, RepositoryName, Run
+from codelode.model import RefName, RepositoryName, Run, RunId
 from workers.delivery.files import Job
 
 #: An index optimisation that waited longer expires, because the next one follows, seconds.
@@ -33,6 +33,30 @@ _NOTHING_AFTERWARDS = {"callbacks": None, "errbacks": None, "chain": None, "chor
 
 #: Messages in one round trip at most.
 BATCH_MESSAGES = 1000
+
+#: Of the waiting messages, those that are taken next and may be held back, so many at most.
+HELD_BACK_OF = 1000
+
+#: Moves messages with a text from one list to another one, and replaces their priority. It frees
+#: memory first, because a script that has written is not stopped at the server's memory limit.
+#: KEYS: the prefix of both lists; ARGV: their names, how many messages to look at, the text, the
+#: priority of the messages, the new one.
+_HOLD_BACK = """
+local usual, late = KEYS[1] .. ARGV[1], KEYS[1] .. ARGV[2]
+local found = redis.call('LRANGE', usual, -ARGV[3], -1)
+local kept, moved = {}, {}
+for _, message in ipairs(found) do
+  local to = string.find(message, ARGV[4], 1, true) and moved or kept
+  to[#to + 1] = message
+end
+if #moved > 0 then
+  redis.call('LTRIM', usual, 0, -#found - 1)
+  for _, message in ipairs(kept) do redis.call('RPUSH', usual, message) end
+  for i = #moved, 1, -1 do
+    redis.call('LPUSH', late, (string.gsub(moved[i], ARGV[5], ARGV[6], 1)))
+  end
+end
+"""
 
 
 class CeleryOutbox:
@@ -62,6 +86,17 @@ class CeleryOutbox:
             keys = [_key(stage, one, channel.sep) for one in Priority if one < before]
             # One command for all of them: a list without items does not exist.
             return bool(keys and channel.client.exists(*keys))
+
+    def hold_back(self, stage: str, run: RunId, *, is_bulk: bool) -> None:
+        usual, late = (Priority.of(is_bulk=is_bulk, is_late=one) for one in (False, True))
+        # The title is the last thing before a quotation mark, and one in a path is escaped.
+        text = f'{jobs.of_run(run)}"'
+        with self._channel() as channel:
+            lists = [_name(stage, one, channel.sep) for one in (usual, late)]
+            priorities = [f'"priority": {one:d}' for one in (usual, late)]
+            move = channel.client.register_script(_HOLD_BACK)
+            # The client adds the prefix to the key.
+            move(keys=[""], args=[*lists, HELD_BACK_OF, text, *priorities])
 
     def let_in(self, stage: str, most: int) -> None:
         with self._channel() as channel:
@@ -172,8 +207,11 @@ def _key(stage: str, priority: Priority, separator: str) -> str:
 
     Kombu's client adds the prefix itself, but only to the keys of the commands that kombu uses.
     """
-    queue = f"{stage}{separator}{priority:d}" if priority else stage
-    return f"{jobs.KEY_PREFIX}{queue}"
+    return f"{jobs.KEY_PREFIX}{_name(stage, priority, separator)}"
+
+
+def _name(stage: str, priority: Priority, separator: str) -> str:
+    return f"{stage}{separator}{priority:d}" if priority else stage
 
 
 def _at(priority: Priority) -> dict[str, int]:
