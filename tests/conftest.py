@@ -22,6 +22,7 @@ import pytest
 from hypothesis import settings
 
 from tests import ollama_models
+from tests.examples import examples
 from tests.exported import exported
 from tests.guardian import GUARDIAN
 from tests.waiting import wait_until
@@ -33,7 +34,7 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes depends on what else the machine does; time is measured in tests/bench.
-settings.register_profile("untimed", deadline=None)
+settings.register_profile("untimed", deadline=None, max_examples=examples(100, short=40))
 settings.load_profile("untimed")
 
 

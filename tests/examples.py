@@ -1,4 +1,4 @@
-"""Say how much the searches for hostile inputs try: all in `make test`, less in a short run.
+"""Say how many examples property tests try: all in `make test`, fewer in a short run.
 
 `make test-unit` sets SHORT_TESTS.
 """

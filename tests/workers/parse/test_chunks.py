@@ -70,7 +70,6 @@ def test_pieces_partition_real_files(real_files):
         assert_partition(data, parse(data, path=path))
 
 
-@settings(max_examples=100, deadline=None)
 @given(data=files(), path=st.sampled_from(PATHS))
 def test_an_overlap_is_the_text_right_before_the_chunk(data, path):
     parsed, text = parse(data, path=path), decode(data)[0]
