@@ -70,7 +70,9 @@ class Retrieve:
     """Options of the retrieval of candidates."""
 
     mode: Mode = Mode.HYBRID
-    window: int = 100  # most keyword and most vector results (together, if fused by the store)
+    # Most keyword and most vector results (together, if fused by the store). If all options of this
+    # stage have their defaults, `hybrid.HOW` has those of some queries.
+    window: int = 100
     fusion: Fusion = Fusion.RRF  # of the fused ranker
     alpha: float | None = None  # weight of vector results, 0 to 1; None: by the kind of query
     file_similarity: float | None = None  # staged: least cosine of files; None: the embedder's

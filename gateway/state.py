@@ -227,6 +227,7 @@ class Analysis:
     message: tuple[str, ...] = ()  # the words of the query, if it looks like a message
     is_change: bool = False  # the query describes a change, as the subject of a commit does
     is_question: bool = False  # the query begins as a question does: `how are tokens refreshed`
+    asks_how: bool = False  # the query begins with "how"
 
     def alpha(self, chosen: float | None) -> float:
         """Return the chosen weight of the vector results, or the usual one of hybrid code search.

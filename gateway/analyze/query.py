@@ -72,6 +72,9 @@ _QUESTION = re.compile(
     r"(?:how|where|what|why|which|when|who|does|is|are|can)\b(?=\s)", re.IGNORECASE
 )
 
+#: Begins a question for how something works, whose answer is a mechanism and not one place.
+_HOW = re.compile(r"how\s", re.IGNORECASE)
+
 #: A sign of a message that a program wrote: values, quotes, numbers, and ends of sentences.
 _OF_MESSAGE = re.compile(r"""[:'"(){}\[\]<>=!`%\d]|\.(?!\S)""")
 #: Fewest and most words of a message of which a part is searched as it is written.
@@ -101,6 +104,7 @@ def analysis(text: str) -> Analysis:
         message=message(text),
         is_change=_CHANGE.match(text.lstrip()) is not None,
         is_question=_QUESTION.match(text.lstrip()) is not None,
+        asks_how=_HOW.match(text.lstrip()) is not None,
     )
 
 

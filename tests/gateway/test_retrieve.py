@@ -110,6 +110,35 @@ async def test_candidates_of_one_repository_are_retrieved_once(index, backends, 
 
 
 @pytest.mark.parametrize(
+    ("text", "options", "paths", "limits"),
+    [
+        ("how is a call retried", {}, (), (200, 115)),
+        ("How does retrying work?", {}, (), (200, 115)),
+        ("where is a call retried", {}, (), (100, 72)),
+        ("howto", {}, (), (100, 72)),
+        ("how is a call retried", {}, ("src/**",), (100, 72)),
+        ("how is a call retried", {"window": 50}, (), (50, 72)),
+        ("how is a call retried", {"max_chunks": 50}, (), (100, 50)),
+    ],
+)
+async def test_a_question_for_how_something_works_ranks_more(
+    backends, text, options, paths, limits
+):
+    asked = []
+
+    async def hybrid(query):
+        asked.append((query.limit, query.total_limit))
+        return []
+
+    backends.chunks.hybrid = hybrid
+    given = query(text, filters=Filters(paths=paths), **options)
+    state = await analyze(SearchState(given), backends)
+    await retrieve(state, backends)
+
+    assert asked[0] == limits
+
+
+@pytest.mark.parametrize(
     ("text", "chosen", "alpha"),
     [("RetryPolicy", None, 0.3), ("retry a call", None, 0.7), ("retry", 0.1, 0.1)],
 )
