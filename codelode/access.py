@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from codelode.name_prefixes import Cover, cover
+from codelode.covers import Cover, Known, cover
 
 if TYPE_CHECKING:
     from codelode.model import RepositoryName
@@ -26,6 +26,9 @@ FRESH_S = 0.5
 #: Lists of globs over names of repositories; a name is within bounds if it matches a glob of each
 #: list.
 Bounds = tuple[tuple[str, ...], ...]
+
+#: Of a visibility that is not to be described by less than its names.
+UNKNOWN = Known()
 
 
 class Role(StrEnum):
@@ -62,11 +65,11 @@ class Visibility:
     """The repositories that may be read: exactly the named ones, or with None all of them.
 
     An empty set means that nothing is visible. Construct one with `of`, or use `EVERYTHING`.
-    `known` are the repositories that were registered when the names were collected, or empty.
+    `known` are the repositories that were registered when the names were collected.
     """
 
     names: frozenset[RepositoryName] | None
-    known: frozenset[RepositoryName] = field(default=frozenset(), compare=False, repr=False)
+    known: Known = field(default=UNKNOWN, compare=False, repr=False)
     _cover: list[Cover | None] = field(default_factory=list, init=False, compare=False, repr=False)
     ordered: tuple[RepositoryName, ...] = field(init=False, compare=False, repr=False)
     digest: str = field(init=False, compare=False, repr=False)  # equal for equal visibilities
@@ -83,7 +86,7 @@ class Visibility:
         cls,
         names: Iterable[RepositoryName],
         *,
-        known: frozenset[RepositoryName] = frozenset(),
+        known: Known = UNKNOWN,
     ) -> Visibility:
         """Return the visibility of exactly these repositories."""
         return cls(frozenset(names), known)
@@ -120,7 +123,7 @@ class Visibility:
         It is exact among the known repositories. It may admit those that were registered since,
         so what it admits must be compared with this visibility.
         """
-        if self.names is None or not self.known:
+        if self.names is None or not self.known.names:
             return None
         if not self._cover:
             self._cover.append(cover(self.names, self.known))

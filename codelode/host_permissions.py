@@ -72,6 +72,14 @@ class HostPermissions:
     accounts: Mapping[str, str] = field(default_factory=dict)  # key of e-mail → account id
     version: str = field(default="", compare=False)  # of the stored bytes; empty: not stored
 
+    def readers_of(self, url: str) -> frozenset[str] | None:
+        """Return the accounts that may read the repository; None: the host does not list it."""
+        place = address(url)
+        number = next((n for n, places in enumerate(self.addresses) if place in places), None)
+        if number is None:
+            return None
+        return frozenset(account for account, bits in self.readers.items() if bits >> number & 1)
+
     def packed(self) -> bytes:
         """Return the bytes to store; equal permissions give equal bytes."""
         width = (len(self.addresses) + 7) // 8

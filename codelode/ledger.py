@@ -83,6 +83,9 @@ class Catalog(Protocol):
     def urls(self) -> Mapping[RepositoryName, str]:
         """Return the URL of each registered repository, in one round trip."""
 
+    def groups(self) -> Mapping[RepositoryName, str]:
+        """Return the group of each repository that has one, in one round trip."""
+
     def get(self, name: RepositoryName) -> Repository | None: ...
 
     def get_all(self, names: Sequence[RepositoryName]) -> tuple[Repository | None, ...]:
@@ -178,6 +181,7 @@ class FileManifest:
     notices: tuple[str, ...] = ()  # of the run
     committed_at: float = 0.0  # when the commit was made
     share: Share = Share()
+    group: str = ""  # of the repository, if this is its first plan
 
     @property
     def is_bulk(self) -> bool:
@@ -272,6 +276,9 @@ class Feeder(Protocol):
         ref the new fingerprint at once, because its records now describe a new index. A file to
         remove has a record, PENDING without a blob, until it is removed. Idempotent while the run
         is PULLING; has no effect on any other run.
+
+        The manifest's group becomes that of the repository if the index holds nothing of it: no ref
+        of it was ever planned.
         """
 
     def begin(

@@ -166,6 +166,9 @@ class Repository:
     patterns: FilePatterns = ALL_FILES
     is_pinned: bool = False  # False: the default ref is only the one that was indexed first
     label: Label | None = None  # None: admins alone see it
+    #: That of the repositories with the same readers at the code host, see `covers`. It is set with
+    #: the plan of the first run and never changes; empty: the readers were not known then.
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,6 +385,7 @@ class FileChunks:
     refs: tuple[RefName, ...]  # the ref being indexed, and DEFAULT_REF when it is the default
     chunks: tuple[Chunk, ...] = ()
     vectors: Vectors = field(default_factory=_no_vectors)
+    group: str = ""  # of the repository
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,9 @@ from typing import TypeVar
 import structlog
 
 from codelode import logs
+from codelode.covers import group_of
 from codelode.errors import CodelodeError, Rejected, Unavailable
+from codelode.host_permissions import has_prefix
 from codelode.ledger import Advance, FileManifest, Share, WorkItem
 from codelode.model import RefName, RepositoryName, Revision, Run, RunKind
 from codelode.ports import PublishedPackages
@@ -59,7 +61,8 @@ def plan(run: Run, services: Services, *, is_wanted: Callable[[], bool]) -> Adva
     alone = partial(_alone, settings, is_wanted=is_wanted)
     with _plans.taken(is_wanted):
         if run.kind is RunKind.INDEX:
-            return alone(plan_pulled, run, fingerprint, checked_out, _share(run, services))
+            share, group = _share(run, services), _group(run, services)
+            return alone(plan_pulled, run, fingerprint, checked_out, share, group)
         survey = alone(_survey, run, fingerprint, checked_out)
         try:
             sample = alone(_sample, run, survey)
@@ -137,12 +140,32 @@ def _share(run: Run, services: Services) -> Share:
     return Share(rules.weight(run.repository), is_bulk=is_bulk)
 
 
+def _group(run: Run, services: Services) -> str:
+    """Return the group of a new repository, by its readers as permission sync knows them now."""
+    repository = services.ledger.get(run.repository)
+    if repository is None or services.ledger.refs(run.repository):
+        return ""
+    for state in services.permission_states.states():
+        connection, version = state.declared.name, state.outcome.version
+        if has_prefix(repository.url, state.declared.prefix):
+            permissions = services.permissions(connection, version)
+            readers = permissions.readers_of(repository.url) if permissions else None
+            if readers is not None:
+                return group_of((connection, *readers))
+    return ""
+
+
 def plan_pulled(
-    services: Services, run: Run, fingerprint: str, checked_out: RefName, share: Share
+    services: Services,
+    run: Run,
+    fingerprint: str,
+    checked_out: RefName,
+    share: Share,
+    group: str,
 ) -> Advance:
     """Plan a run whose mirror is up to date."""
     prepared = _prepared(services, run, fingerprint, checked_out)
-    repository, manifest = run.repository, replace(prepared.manifest, share=share)
+    repository, manifest = run.repository, replace(prepared.manifest, share=share, group=group)
     if has_language_model(services.settings):
         manifest = replace(
             manifest, items=_by_priority(manifest, prepared.ref, repository, services)

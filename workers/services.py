@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from codelode.backends import registry
 from codelode.errors import SchemaMismatch, Unavailable
+from codelode.host_permissions import HostPermissions
 from codelode.ledger import Ledger
 from codelode.model import EdgeKind, RefName, RepositoryName, Run
 from codelode.ports import (
@@ -27,6 +28,7 @@ from codelode.ports import (
     DiskUse,
     Embedder,
     PackageIndex,
+    PermissionStates,
     ReferenceIndex,
     SourceStates,
     StageOutputs,
@@ -139,6 +141,8 @@ class Services:
         self.queries = lru_cache(maxsize=64)(self._queries)
         self.parse_version = lru_cache(maxsize=64)(self._parse_version)
         self.refs = lru_cache(maxsize=256)(self._refs)
+        self.group = lru_cache(maxsize=256)(self._group)
+        self.permissions = lru_cache(maxsize=4)(self._permissions)
 
     @property
     def index(self) -> Index:
@@ -230,6 +234,15 @@ class Services:
         repository = self.ledger.get(run.repository)
         return refs_of(run.resolved, default=repository.default_ref if repository else "")
 
+    def _group(self, run: Run) -> str:
+        """Return the group of the repository of a planned run. Cached: it never changes then."""
+        repository = self.ledger.get(run.repository)
+        return repository.group if repository else ""
+
+    def _permissions(self, name: str, version: str) -> HostPermissions | None:
+        """Return the permissions of a connection. Cached by version: they take long to unpack."""
+        return self.permission_states.permissions(name)
+
     def importers(
         self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
     ) -> dict[str, int]:
@@ -275,11 +288,15 @@ class Services:
         return registry.disk_use(self.settings)
 
     @cached_property
+    def permission_states(self) -> PermissionStates:
+        return registry.permission_states(self.settings)
+
+    @cached_property
     def permission_sync(self) -> PermissionSync:
         # Imported here, because it brings an HTTP client that the workers of files do not need.
         from workers.sources.permissions import PermissionSync
 
-        return PermissionSync(self.settings.sources, registry.permission_states(self.settings))
+        return PermissionSync(self.settings.sources, self.permission_states)
 
     @cached_property
     def source_states(self) -> SourceStates:

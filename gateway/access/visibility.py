@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from codelode.access import EVERYTHING, Bounds, Label, Role, Visibility
 from codelode.bounded import put
+from codelode.covers import Known
 from codelode.ledger import Catalog
 from codelode.model import RepositoryName
 from codelode.repository_globs import Within, literals, matcher
@@ -35,7 +36,8 @@ class _Snapshot:
     labels: Mapping[RepositoryName, Label | None]
     rules: Rules
     hosts: Hosts
-    known: frozenset[RepositoryName] = field(compare=False)
+    groups: Mapping[RepositoryName, str]
+    known: Known = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,9 @@ class Visibilities:
         self._catalog = catalog
         self._rules = rules
         self._hosts = hosts
-        self._latest = _Snapshot({}, NO_RULES, NO_HOSTS, frozenset())
+        self._latest = _Snapshot({}, NO_RULES, NO_HOSTS, {}, Known())
+        self._groups: Mapping[RepositoryName, str] = {}
+        self._grouped_at = -1  # generation of the catalog
         self._fresh: FreshCache[None, _Snapshot] = FreshCache(self._read)
         self._held: OrderedDict[_Rights, Visibility] = OrderedDict()
         self._held_of = self._latest
@@ -92,10 +96,24 @@ class Visibilities:
         """Return the present snapshot: the same object while nothing has changed."""
         labels = self._catalog.labels()
         hosts = self._hosts.read(self._catalog.urls) if self._hosts else NO_HOSTS
-        now = _Snapshot(labels, self._rules(), hosts, frozenset(labels))
+        groups = self._grouped() if hosts.connections else {}
+        known = Known(frozenset(labels), groups)
+        now = _Snapshot(labels, self._rules(), hosts, groups, known)
         if now != self._latest:
             self._latest = now
         return self._latest
+
+    def _grouped(self) -> Mapping[RepositoryName, str]:
+        """Return the groups. They are read again only after a change: it takes 8 ms for 10,000.
+
+        None may be left of a repository that was removed, which is such a change. One that is
+        missing, because it was set a moment ago, only makes searches slower.
+        """
+        generation = self._catalog.generation()
+        if generation != self._grouped_at:
+            self._groups = self._catalog.groups()
+            self._grouped_at = generation
+        return self._groups
 
 
 def _visibility(rights: _Rights, snapshot: _Snapshot) -> Visibility:

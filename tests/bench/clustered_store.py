@@ -15,11 +15,12 @@ import argparse
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
@@ -42,7 +43,7 @@ from codelode.backends.weaviate.connection import connect, connect_async
 from codelode.backends.weaviate.filters import condition
 from codelode.backends.weaviate.schema import VECTOR, Version
 from codelode.backends.weaviate.search import FIELDS
-from codelode.model import FileChunks, Filters, HybridQuery
+from codelode.model import FileChunks, Filters, HybridQuery, RepositoryName
 
 LIMIT = 100
 VERSION = Version(IDENTITY, DIM)
@@ -108,9 +109,11 @@ def _replace(store: WeaviateChunkStore, files: list[FileChunks]) -> None:
         store.replace(files[start : start + FILES_PER_CALL])
 
 
-def _objects(files: list[FileChunks]) -> list[Any]:
+def _objects(
+    files: list[FileChunks], groups: Mapping[RepositoryName, str] = MappingProxyType({})
+) -> list[Any]:
     return [
-        encode(NewObject.of(chunk, vector, file.refs))
+        encode(NewObject.of(chunk, vector, file.refs, group=groups.get(file.repository, "")))
         for file in files
         for chunk, vector in zip(file.chunks, file.vectors, strict=True)
     ]

@@ -8,7 +8,9 @@ with equally many chunks in all. A caller who sees everything takes turns with o
 queries, so that all meet the same load of the machine. The others see a random half, tenth, and
 hundredth, the repositories of every other of the 97 teams, and those but for 3 % that are private.
 `--names` says how names tell the team: each is an owner, or the first word of names of four owners,
-or does not appear in them (flat).
+or does not appear in them (flat). `--groups` gives the repositories groups, as permission sync
+does: by the team alone, whose members are the readers then, or by which of these callers read them.
+Each caller is then measured a second time as if the repositories had no groups.
 
 Besides the time that a caller waits, the processor time is told, which depends less on that load:
 of this program and, if the file with its process id is given, of the Weaviate server. Then follow
@@ -39,6 +41,7 @@ from store import DIM, IDENTITY, Corpus, Query, load
 from codelode.access import EVERYTHING, Visibility
 from codelode.backends import registry
 from codelode.backends.local import LocalChunkSearch, LocalChunkStore
+from codelode.covers import Known, group_of
 from codelode.ledger import FileManifest
 from codelode.model import (
     FileChunks,
@@ -109,18 +112,40 @@ def named(repositories: int, how: str) -> list[RepositoryName]:
     return [RepositoryName(NAMES[how](number)) for number in range(repositories)]
 
 
-def callers(names: list[RepositoryName]) -> dict[str, Visibility]:
-    """Return the visibility of each caller."""
+def seen_by(names: list[RepositoryName]) -> dict[str, list[RepositoryName]]:
+    """Return what each caller sees who does not see everything."""
     drawn = random.Random(len(names))
     seen = {
         who: drawn.sample(names, max(1, int(len(names) * share))) for who, share in SHARES.items()
     }
     seen["teams"] = [name for number, name in enumerate(names) if number % TEAMS % 2]
     seen["most of teams"] = [name for name in seen["teams"] if drawn.random() > PRIVATE]
-    known = frozenset(names)
-    return {
-        "all": EVERYTHING,
-        **{who: Visibility.of(some, known=known) for who, some in seen.items()},
+    return seen
+
+
+def grouped(names: list[RepositoryName], by: str) -> dict[RepositoryName, str]:
+    """Return the group of each repository, by its readers."""
+    if by == "teams":
+        return {name: group_of([str(number % TEAMS)]) for number, name in enumerate(names)}
+    if by == "callers":
+        readers: dict[RepositoryName, list[str]] = {name: [] for name in names}
+        for who, seen in seen_by(names).items():
+            for name in seen:
+                readers[name].append(who)
+        return {name: group_of(found) for name, found in readers.items()}
+    return {}
+
+
+def callers(names: list[RepositoryName], groups: str = "") -> dict[str, Visibility]:
+    """Return the visibility of each caller."""
+    ways = {"": Known(frozenset(names), grouped(names, groups))}
+    if groups:
+        ways[" without groups"] = Known(frozenset(names))
+    seen = seen_by(names).items()
+    return {"all": EVERYTHING} | {
+        who + way: Visibility.of(some, known=known)
+        for who, some in seen
+        for way, known in ways.items()
     }
 
 
@@ -174,11 +199,14 @@ def of_the_store(search: Any, seen: Mapping[str, Visibility]) -> dict[str, Any]:
 
 async def measured(
     search: Any,
-    names: list[RepositoryName],
+    seen: Mapping[str, Visibility],
     queries: list[Query],
     processor_s: Callable[[], float],
 ) -> Figures:
-    return await taking_turns(of_the_store(search, callers(names)), queries, processor_s)
+    figures = await taking_turns(of_the_store(search, seen), queries, processor_s)
+    covers = {who: visible.cover() for who, visible in seen.items()}
+    terms = {who: sum(map(len, found)) for who, found in covers.items() if found}
+    return {**figures, "terms instead of names": terms}
 
 
 async def embedded(given: argparse.Namespace, names: list[RepositoryName]) -> Figures:
@@ -189,7 +217,7 @@ async def embedded(given: argparse.Namespace, names: list[RepositoryName]) -> Fi
         store.maintain()
         search = LocalChunkSearch(at, dim=DIM, identity=IDENTITY)
         try:
-            return await measured(search, names, asked, time.process_time)
+            return await measured(search, callers(names), asked, time.process_time)
         finally:
             await search.close()
 
@@ -204,15 +232,17 @@ async def clustered(given: argparse.Namespace, names: list[RepositoryName]) -> F
     with clustered_store.passing_index(address, clustered_store.VERSION) as (place, objects):
         search = WeaviateChunkSearch(address, place, dim=DIM, identity=IDENTITY)
         try:
+            groups = grouped(names, given.groups)
             asked = filled(
                 # Many times faster than `replace`, which reads each repository first.
-                lambda files: library_batch(objects, clustered_store._objects(files)),
+                lambda files: library_batch(objects, clustered_store._objects(files, groups)),
                 names,
                 given.chunks,
                 given.queries,
             )
             both = partial(clustered_store.processor_s, given.pid_file)
-            return await measured(search, names, asked, both)
+            seen = callers(names, given.groups)
+            return await measured(search, seen, asked, both)
         finally:
             await search.close()
 
@@ -263,13 +293,15 @@ def main() -> None:
     parser.add_argument("--store", choices=("local", "weaviate"), default="local")
     parser.add_argument("--repositories", default="10,1000,10000", help="by comma")
     parser.add_argument("--names", choices=tuple(NAMES), default="owners")
+    parser.add_argument("--groups", choices=("", "teams", "callers"), default="")
     parser.add_argument("--chunks", type=int, default=20_000)
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--pid-file", type=Path, help="of the Weaviate server")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     given = parser.parse_args()
     measure = embedded if given.store == "local" else clustered
-    facts = {**machine(), "store": given.store, "names": given.names, "chunks": given.chunks}
+    shape = {"names": given.names, "groups": given.groups, "chunks": given.chunks}
+    facts = {**machine(), "store": given.store, **shape}
     results: Figures = {}
     for repositories in map(int, given.repositories.split(",")):
         names = named(repositories, given.names)

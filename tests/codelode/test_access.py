@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codelode.access import EVERYTHING, Principal, Role, Visibility
+from codelode.covers import Known
 
 
 def test_a_visibility_holds_its_names_and_nothing_else():
@@ -40,7 +41,7 @@ def test_equal_visibilities_share_a_digest_and_others_do_not():
 
 def test_the_cover_of_a_visibility_is_made_of_what_was_known():
     names, all = [f"a/{n}" for n in range(9)], [f"a/{n}" for n in range(10)]
-    seen = Visibility.of(names, known=frozenset(all))
+    seen = Visibility.of(names, known=Known(frozenset(all)))
     assert seen.cover() == (("a/",), (), ("a/9",))
     assert seen == Visibility.of(names)
     assert seen.only(all).cover() == seen.cover()

@@ -78,6 +78,21 @@ def test_permissions_come_back_as_they_were_packed(count, granted, emails):
         assert {number for number in range(count) if bits >> number & 1} == known
 
 
+def test_the_readers_of_a_repository_are_found_by_any_spelling_of_its_url():
+    built = PermissionsBuilder()
+    for name in ("app", "lib"):
+        built.repository(name, [f"https://host/acme/{name}.git", f"git@host:acme/{name}.git"])
+    for account, names in {"ann": ["app", "lib"], "bob": ["lib"], "carl": []}.items():
+        built.account(account)
+        built.grant(account, names)
+    found = built.built()
+
+    assert found.readers_of("https://Host/Acme/App") == frozenset({"ann"})
+    assert found.readers_of("git@host:acme/lib") == frozenset({"ann", "bob"})
+    assert found.readers_of("https://host/acme/other") is None
+    assert found.readers_of("/srv/git/app") is None
+
+
 def test_an_account_that_is_not_known_is_granted_nothing():
     built = PermissionsBuilder()
     built.repository("1", ["https://h/a/b"])

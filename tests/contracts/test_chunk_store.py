@@ -18,6 +18,7 @@ from codelode.access import EVERYTHING, Visibility
 from codelode.backends.local import LocalChunkSearch, LocalChunkStore
 from codelode.backends.memory.chunks import MemoryChunkStore
 from codelode.backends.weaviate import TenantIndex, WeaviateChunkSearch, WeaviateChunkStore
+from codelode.covers import Known, group_of
 from codelode.definitions import definition
 from codelode.errors import SchemaMismatch
 from codelode.globs import matches_path
@@ -136,11 +137,11 @@ def chunk(path="a.py", content="shared text", *, repository=APP, line=1, **field
     )
 
 
-def file(*chunks, path=None, refs=(MAIN,), vectors=None, repository=APP):
+def file(*chunks, path=None, refs=(MAIN,), vectors=None, repository=APP, group=""):
     path = path or chunks[0].path
     repository = chunks[0].repository if chunks else repository
     vectors = [EAST] * len(chunks) if vectors is None else vectors
-    return FileChunks(repository, path, refs, chunks, np.array(vectors, np.float32))
+    return FileChunks(repository, path, refs, chunks, np.array(vectors, np.float32), group)
 
 
 def gone(path, *, refs=(MAIN,), repository=APP):
@@ -799,6 +800,10 @@ async def test_excluded_repositories_do_not_widen_what_is_visible(index):
 REPOSITORIES = [RepositoryName(f"team{number % 3}/r{number}") for number in range(24)]
 
 
+#: The group of most repositories, which follows from no name.
+GROUPS = {name: group_of([str(at // 5)]) for at, name in enumerate(REPOSITORIES) if at % 8}
+
+
 @pytest.fixture
 def many(index):
     """An index of many repositories, in which every chunk has a score and a vector of its own."""
@@ -811,7 +816,11 @@ def many(index):
 
     index.store.replace(
         [
-            file(chunk(f"{line}.py", words(at, line), repository=name), vectors=[next(vectors)])
+            file(
+                chunk(f"{line}.py", words(at, line), repository=name),
+                vectors=[next(vectors)],
+                group=GROUPS.get(name, ""),
+            )
             for at, name in enumerate(REPOSITORIES)
             for line in (1, 2, 3)
         ]
@@ -858,18 +867,20 @@ FEW = st.lists(st.sampled_from(REPOSITORIES), unique=True, max_size=2).map(froze
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
-    teams=st.sampled_from([(0,), (1, 2), (0, 1, 2)]),
+    teams=st.sampled_from([(), (0,), (1, 2), (0, 1, 2)]),
+    groups=st.frozensets(st.sampled_from(sorted(set(GROUPS.values())))),
     exceptions=FEW,
     registered_since=FEW,
     removed_since=st.sampled_from([(), (RepositoryName("team0/gone"),)]),
     limit=st.sampled_from([1, 5, 100]),
 )
-async def test_whole_owners_admit_what_is_visible_whatever_was_registered_since(
-    many, teams, exceptions, registered_since, removed_since, limit
+async def test_owners_and_groups_admit_what_is_visible_whatever_was_registered_since(
+    many, teams, groups, exceptions, registered_since, removed_since, limit
 ):
     inside = {name for name in REPOSITORIES if name.startswith(tuple(f"team{n}/" for n in teams))}
+    inside |= {name for name, group in GROUPS.items() if group in groups}
     known = frozenset({*REPOSITORIES, *removed_since} - registered_since)
-    seen = Visibility.of((inside ^ exceptions) & known, known=known)
+    seen = Visibility.of((inside ^ exceptions) & known, known=Known(known, GROUPS))
 
     def is_inside(hit):
         return hit.chunk.repository in seen
@@ -892,9 +903,43 @@ async def test_a_repository_of_another_owner_is_seen_by_those_who_see_that_owner
 
     for known in (others | {before}, others | {after}):
         for team in ("team0/", "team1/"):
-            seen = Visibility.of([n for n in known if n.startswith(team)], known=known)
+            seen = Visibility.of([n for n in known if n.startswith(team)], known=Known(known))
             found = {hit.chunk.repository for hit in await many.found("shared", visible=seen)}
             assert found == seen.names - {before}
+
+
+async def test_files_that_lose_a_ref_or_are_written_again_keep_their_group(index):
+    names = [RepositoryName(f"acme/r{number}") for number in range(4)]
+    groups = dict.fromkeys(names, group_of(["ann"]))
+    known = Known(frozenset([*names, RepositoryName("acme/other")]), groups)
+    seen = Visibility.of(names, known=known)
+
+    async def found(ref):
+        return {hit.chunk.repository for hit in await index.found("shared", visible=seen, ref=ref)}
+
+    both = (MAIN, DEV)
+    index.store.replace(
+        [file(chunk(repository=n, refs=both), refs=both, group=groups[n]) for n in names]
+    )
+    assert await found(DEV) == await found(MAIN) == set(names)
+    index.store.replace([FileChunks(name, "a.py", (DEV,)) for name in names])
+    assert (await found(DEV), await found(MAIN)) == (set(), set(names))
+    assert seen.cover() == ((group_of(["ann"]),), (), ())
+
+
+async def test_a_file_that_is_written_with_another_group_replaces_that_with_the_former_one(index):
+    """A late write of a removed repository may have left a chunk with the former group."""
+    names = [RepositoryName(f"acme/r{number}") for number in range(4)]
+    elsewhere = RepositoryName("acme/other")
+    for group in ("", group_of(["ann"]), group_of(["bob"])):
+        index.store.replace(
+            [file(chunk(repository=name), group=group) for name in [*names, elsewhere]]
+        )
+        known = Known(frozenset([*names, elsewhere]), dict.fromkeys(names, group))
+        seen = Visibility.of(names, known=known)
+        hits = await index.found("shared", visible=seen)
+        assert sorted(hit.chunk.repository for hit in hits) == names
+        assert len(index.ids(repository=names[0])) == 1
 
 
 async def test_a_visibility_of_thousands_of_repositories_admits_exactly_those(many):

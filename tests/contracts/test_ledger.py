@@ -190,6 +190,48 @@ def test_a_repository_that_a_failed_first_run_withdraws_leaves_no_label(ledger):
     assert ledger.labels() == {APP: None}
 
 
+def test_a_repository_gets_a_group_with_its_first_plan_and_keeps_it(ledger):
+    other = RepositoryName("acme/other")
+    ledger.register(Repository(other, "https://example.org/acme/other", MAIN))
+    run, _ = start(ledger, item(1), group="=1")
+    assert ledger.groups() == {APP: "=1"}
+    ledger.end(run.id, RunState.CANCELLED)
+    run, advance = start(ledger, item(1), group="=2")
+    drain(ledger, run, advance)
+    ledger.register(Repository(APP, "https://example.org/moved", MAIN))
+    assert [one.group for one in ledger.repositories()] == ["=1", ""]
+    assert [one.group for one in ledger.get_all([other, APP])] == ["", "=1"]
+
+
+def test_a_repository_that_was_planned_without_a_group_gets_none(ledger):
+    run, _ = start(ledger, item(1))
+    ledger.end(run.id, RunState.CANCELLED)
+    run, advance = start(ledger, item(1), group="=1", is_rebuild=True)
+    drain(ledger, run, advance)
+    run = ledger.create(APP, RefName("dev"))
+    ledger.plan(run.id, manifest(item(1), group="=1"), ref=RefName("dev"), fingerprint=PRINT)
+    assert (ledger.groups(), ledger.get(APP).group) == ({}, "")
+
+
+def test_a_name_that_is_registered_anew_has_no_group_until_it_is_planned(ledger):
+    start(ledger, item(1), group="=1")
+    ledger.unregister(APP)
+    assert ledger.groups() == {}
+    ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
+    assert (ledger.groups(), ledger.get(APP).group) == ({}, "")
+    start(ledger, item(1), group="=2")
+    assert ledger.groups() == {APP: "=2"}
+
+
+def test_a_run_that_is_over_or_of_no_repository_sets_no_group(ledger):
+    run = ledger.create(APP, MAIN)
+    ledger.end(run.id, RunState.CANCELLED)
+    unknown = ledger.create(RepositoryName("nobody"), MAIN)
+    for one in (run, unknown):
+        ledger.plan(one.id, manifest(item(1), group="=1"), ref=MAIN, fingerprint=PRINT)
+    assert ledger.groups() == {}
+
+
 def test_a_ref_tells_the_patterns_of_its_last_complete_run(ledger):
     run, advance = start(ledger, item(1), patterns="p1")
     assert [ref.patterns for ref in ledger.refs(APP)] == [""]

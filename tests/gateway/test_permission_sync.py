@@ -16,7 +16,8 @@ from codelode.host_permissions import (
     SyncOutcome,
     version_of,
 )
-from codelode.model import Repository
+from codelode.ledger import FileManifest
+from codelode.model import RefName, Repository, Revision
 from gateway import service
 from gateway.access.hosts import HostReader
 from gateway.access.identity import Identity
@@ -56,9 +57,12 @@ class World:
         self.states.hold(name, "test", for_s=60)
         assert self.states.finish(name, "test", outcome, packed)
 
-    async def sees(self, identity):
+    async def visible(self, identity):
         _, visible = await self._visibilities.of(identity)
-        return set(visible.ordered)
+        return visible
+
+    async def sees(self, identity):
+        return set((await self.visible(identity)).ordered)
 
 
 @pytest.fixture
@@ -130,6 +134,36 @@ async def test_a_label_narrows_what_the_host_allows_and_never_widens_it(world):
     assert await world.sees(ANN) == {"acme/app", "else"}
     world.catalog.set_label("acme/app", Label.PRIVATE)
     assert await world.sees(ANN) == {"else"}
+
+
+async def test_groups_are_followed_and_describe_what_is_visible_whatever_the_readers_are(world):
+    names = [f"acme/r{number}" for number in range(6)]
+    world.grant(ann=["app"])
+    for number, name in enumerate(names):
+        world.catalog.register(Repository(name, "https://git.example/acme/app", RefName("main")))
+        if number < 4:
+            plan(world.catalog, name, group="=1")
+
+    visible = await world.visible(ANN)
+    assert visible.names == {"acme/app", *names}
+    assert visible.known.groups == dict.fromkeys(names[:4], "=1")
+    for name in names[4:]:
+        plan(world.catalog, name, group="=2")
+    later = dict.fromkeys(names[4:], "=2")
+    assert (await world.visible(ANN)).known.groups == visible.known.groups | later
+    world.catalog.unregister(names[0])
+    world.catalog.removal_finished(names[0])
+    world.catalog.register(Repository(names[0], "https://git.example/acme/app", RefName("main")))
+    again = await world.visible(ANN)
+    assert (names[0] in again, names[0] in again.known.groups) == (True, False)
+    world.grant(ann=[])
+    assert (await world.visible(ANN)).names == frozenset()
+
+
+def plan(catalog, name, *, group):
+    run = catalog.create(name, RefName("main"))
+    manifest = FileManifest(Revision("1" * 40), (), group=group)
+    catalog.plan(run.id, manifest, ref=RefName("main"), fingerprint="")
 
 
 async def test_what_the_host_does_not_list_is_closed_whatever_its_label(world):

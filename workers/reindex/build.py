@@ -95,6 +95,7 @@ class _Plan:
     leaving: Mapping[str, str]
     notes: Mapping[str, str] = field(default_factory=dict)
     queries: Sequence[FileRecord] = ()
+    group: str = ""  # of the repository
     kept: int = 0
 
 
@@ -184,7 +185,8 @@ class Build:
         built = self.swap.built(place)
         records = {one.path: one for one in self.ledger.all(*place)}
         queries = sorted(filter(is_query, records.values()), key=lambda one: one.path)
-        shaped_by = self._digest(queries)
+        group = self._group(repository.name)  # read after the records: they came later
+        shaped_by = self._digest(queries) + group
         wanted = {path: one for path, one in records.items() if _is_held(one)}
         noted = ((path, _note(one, refs, shaped_by)) for path, one in wanted.items())
         notes = {path: note for path, note in noted if built.get(path) != note}
@@ -192,7 +194,12 @@ class Build:
         leaving = {path: built[path] for path in moved if DEFAULT_REF not in refs}
         leaving |= {path: note for path, note in built.items() if path not in wanted}
         stale = [wanted[path] for path in notes]
-        return _Plan(place, refs, stale, leaving, notes, queries, kept=len(wanted) - len(stale))
+        kept = len(wanted) - len(stale)
+        return _Plan(place, refs, stale, leaving, notes, queries, group, kept)
+
+    def _group(self, name: RepositoryName) -> str:
+        found = self.ledger.get(name)
+        return found.group if found else ""
 
     def _digest(self, queries: Sequence[FileRecord]) -> str:
         """Digest the queries that files are parsed with: the ref's and the operator's."""
@@ -249,7 +256,7 @@ class Build:
         ready = self._with_stored_summaries(plan.place, files, ready)
         poorer = self._poorer(plan.place, files, ready)
         ready = {file: found for file, found in ready.items() if file not in poorer}
-        left_out |= self._stored(plan.refs, ready)
+        left_out |= self._stored(plan, ready)
         for file, why in left_out.items():
             if files[file].state is FileState.INDEXED:
                 self.missing[file] = why
@@ -298,25 +305,23 @@ class Build:
         self.given_up += sum(lost.values())
         return {}
 
-    def _stored(
-        self, refs: tuple[RefName, ...], files: Mapping[IndexedFile, Content]
-    ) -> dict[IndexedFile, str]:
+    def _stored(self, plan: _Plan, files: Mapping[IndexedFile, Content]) -> dict[IndexedFile, str]:
         """Store the files; return the reason for each refused one."""
         if not files:
             return {}
         try:
-            self._trying(lambda: self._store(refs, files))
+            self._trying(lambda: self._store(plan, files))
         except (Rejected, ValueError) as exc:
             if len(files) == 1:
                 return dict.fromkeys(files, str(exc))
             return {
                 file: why
                 for one in files.items()
-                for file, why in self._stored(refs, dict([one])).items()
+                for file, why in self._stored(plan, dict([one])).items()
             }
         return {}
 
-    def _store(self, refs: tuple[RefName, ...], files: Mapping[IndexedFile, Content]) -> None:
+    def _store(self, plan: _Plan, files: Mapping[IndexedFile, Content]) -> None:
         vectors = embed(
             [(file.path, found.parsed, found.summaries) for file, found in files.items()],
             embedder=self.embedder,
@@ -329,7 +334,8 @@ class Build:
                         file.repository,
                         file.path,
                         file.blob,
-                        refs,
+                        plan.refs,
+                        group=plan.group,
                         parsed=found.parsed,
                         vectors=self._rounded(rows),
                         summaries=found.summaries,
@@ -402,15 +408,16 @@ def _is_held(record: FileRecord) -> bool:
     return bool(record.blob) and is_held
 
 
-def _note(record: FileRecord, refs: tuple[RefName, ...], queries: str) -> str:
+def _note(record: FileRecord, refs: tuple[RefName, ...], shaped_by: str) -> str:
     """Return the note on a file; if it changes, the file is built again.
 
     It has the blob, the number of summaries (which are added later, as by `codelode enrich`, and
-    never replaced), the digest of the queries, and whether the file is at the default ref.
+    never replaced), the digest of the queries with the group, and whether the file is at the
+    default ref.
     """
     made = f"{record.summaries}/{record.summaries_missing}"
     mark = _DEFAULT_MARK if DEFAULT_REF in refs else ""
-    return f"{record.blob} {made} {queries}{mark}"
+    return f"{record.blob} {made} {shaped_by}{mark}"
 
 
 def _was_default(note: str | None) -> bool:

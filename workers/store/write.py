@@ -47,6 +47,7 @@ class StoredFile:
     edges: tuple[Edge, ...] = ()
     names: tuple[str, ...] = ()  # of the reference index
     summaries: Summaries = NO_SUMMARIES
+    group: str = ""  # of the repository
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -96,7 +97,7 @@ def file_chunks(file: StoredFile) -> FileChunks:
         refs=file.refs,
         summaries=file.summaries,
     )
-    return FileChunks(file.repository, file.path, file.refs, chunks, file.vectors)
+    return FileChunks(file.repository, file.path, file.refs, chunks, file.vectors, file.group)
 
 
 def _record(file: StoredFile, chunks: int) -> FileRecord:

@@ -131,7 +131,7 @@ class MemoryLedger:
         known = self._repositories.get(repository.name)
         kept = known or Repository(repository.name, repository.url)
         self._repositories[repository.name] = replace(
-            repository, patterns=kept.patterns, label=kept.label
+            repository, patterns=kept.patterns, label=kept.label, group=kept.group
         )
 
     @_atomic
@@ -165,6 +165,10 @@ class MemoryLedger:
     @_atomic
     def urls(self) -> Mapping[RepositoryName, str]:
         return {name: repository.url for name, repository in self._repositories.items()}
+
+    @_atomic
+    def groups(self) -> Mapping[RepositoryName, str]:
+        return {name: found.group for name, found in self._repositories.items() if found.group}
 
     @_atomic
     def get(self, name: RepositoryName) -> Repository | None:
@@ -389,6 +393,7 @@ class MemoryLedger:
         plan.todo, plan.fingerprint = list(manifest.items), fingerprint
         plan.patterns, plan.committed_at = manifest.patterns, manifest.committed_at
         plan.weight = manifest.share.weight
+        self._set_group(found.repository, manifest.group)
         self._mark_unclean(found.repository, ref, fingerprint, is_rebuild=manifest.is_rebuild)
         self._record(self._files.setdefault((found.repository, ref), {}), manifest)
         known = self._repositories.get(found.repository)
@@ -539,6 +544,11 @@ class MemoryLedger:
         return True
 
     # Steps inside the lock
+
+    def _set_group(self, name: RepositoryName, group: str) -> None:
+        known = self._repositories.get(name)
+        if known is not None and not self._refs.get(name):
+            self._repositories[name] = replace(known, group=known.group or group)
 
     def _come(self, run: RunId, stage: str) -> float:
         """Return what the run has spent at the stage, where it has files now."""

@@ -7,6 +7,7 @@
 --                     before the last
 --   include, exclude  HASH name -> JSON list of patterns
 --   labels            HASH name -> label, or '' for none
+--   groups            HASH name -> group, of those that have one
 --   refs:NAME         HASH ref -> JSON [revision|"", fingerprint, is_clean, indexed_at, patterns,
 --                     committed_at]; those of old releases end before one of the last two
 --   files:NAME:REF    HASH path -> JSON [blob, state, reason, language, health, chunks,
@@ -213,7 +214,7 @@ local function end_run(run, state, reason, withdraws)
       and redis.call('HEXISTS', key('active'), repository) == 0
       and redis.call('EXISTS', key('refs:' .. repository)) == 0 then
     redis.call('SADD', key('leaving'), repository)
-    for _, of_name in ipairs({'repositories', 'include', 'exclude', 'labels'}) do
+    for _, of_name in ipairs({'repositories', 'include', 'exclude', 'labels', 'groups'}) do
       redis.call('HDEL', key(of_name), repository)
     end
     redis.call('INCR', key('generation'))
@@ -348,17 +349,22 @@ end
 return found
 
 --- plan_open
--- run, revision, ref, fingerprint, digest of patterns, JSON list of notices, time of the commit
--- -> 1 when the run may be planned
+-- run, revision, ref, fingerprint, digest of patterns, JSON list of notices, time of the commit,
+-- group or '' -> 1 when the run may be planned
 local run, revision, ref, fingerprint = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 if run_field(run, 'state') ~= 'pulling' then return 0 end
-local at = run_field(run, 'repository') .. ':' .. ref
+local repository = run_field(run, 'repository')
+local at = repository .. ':' .. ref
 if redis.call('SISMEMBER', key('leaving_refs'), at) == 1 then return 0 end
 clear(run)
 redis.call('HSET', key('run:' .. run), 'revision', revision, 'resolved', ref,
   'fingerprint', fingerprint, 'patterns', ARGV[5], 'notices', ARGV[6],
   'committed_at', ARGV[7], 'since_ms', now_ms())
-local refs = key('refs:' .. run_field(run, 'repository'))
+local refs = key('refs:' .. repository)
+if ARGV[8] ~= '' and redis.call('EXISTS', refs) == 0
+    and redis.call('HEXISTS', key('repositories'), repository) == 1 then
+  redis.call('HSETNX', key('groups'), repository, ARGV[8])
+end
 local known = redis.call('HGET', refs, ref)
 local record = known and cjson.decode(known) or {'', fingerprint, 0, 0}
 redis.call('HSET', refs, ref, unclean(record))

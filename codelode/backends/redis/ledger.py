@@ -57,8 +57,8 @@ from codelode.stages import FILE_STAGES, Stage, begins_at
 #: Elements per script call: long calls block every other client of the server.
 BATCH = 500
 
-#: Hashes by repository name: its registration, its patterns, and its label.
-_CATALOG = ("repositories", "include", "exclude", "labels")
+#: Hashes by repository name: its registration, its patterns, its label, and its group.
+_CATALOG = ("repositories", "include", "exclude", "labels", "groups")
 
 #: Ended runs that are kept, newest first.
 RUNS_KEPT = 1000
@@ -139,6 +139,11 @@ class RedisLedger:
         with translated():
             found: Any = self._client.hgetall(self._key("repositories"))
         return {RepositoryName(name.decode()): _url(value) for name, value in found.items()}
+
+    def groups(self) -> Mapping[RepositoryName, str]:
+        with translated():
+            found: Any = self._client.hgetall(self._key("groups"))
+        return {RepositoryName(name.decode()): group.decode() for name, group in found.items()}
 
     def get(self, name: RepositoryName) -> Repository | None:
         (found,) = self.get_all([name])
@@ -329,7 +334,7 @@ class RedisLedger:
     ) -> Advance:
         notices = json.dumps(manifest.notices)
         described = (manifest.patterns, notices, int(manifest.committed_at))
-        opening = (manifest.revision, ref, fingerprint, *described)
+        opening = (manifest.revision, ref, fingerprint, *described, manifest.group)
         if not self._run_script("plan_open", run, *opening):
             return Advance()
         is_rebuild = int(manifest.is_rebuild)
@@ -542,11 +547,19 @@ def _repository(
     include: bytes | None = None,
     exclude: bytes | None = None,
     label: bytes | None = None,
+    group: bytes | None = None,
 ) -> Repository:
     url, default_ref, *pinned = json.loads(value)
     patterns = FilePatterns(_patterns(include), _patterns(exclude))
-    is_pinned, known_label = pinned == [1], _label(label)
-    return Repository(name, url, default_ref, patterns, is_pinned=is_pinned, label=known_label)
+    return Repository(
+        name,
+        url,
+        default_ref,
+        patterns,
+        is_pinned=pinned == [1],
+        label=_label(label),
+        group=(group or b"").decode(),
+    )
 
 
 @lru_cache(maxsize=1 << 16)  # parsing 10,000 takes 20 ms, and gateways ask twice a second

@@ -24,9 +24,9 @@ from codelode.backends.weaviate.codec import (
     names,
     text,
 )
+from codelode.covers import Cover
 from codelode.grams import NOTHING, AnyOf, Grams
 from codelode.model import Chunk, FileKey, Filters, RefName, RepositoryName
-from codelode.name_prefixes import Cover
 
 #: A base name pattern that names an extension only.
 _ANY_WITH_EXTENSION = re.compile(r"\*\.([^*?.]+)")
@@ -141,7 +141,7 @@ def _any_matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
 
 
 def _covered(cover: Cover) -> FilterReturn:
-    values = {"prefixes": cover.prefixes, "repository": cover.names}
+    values = {"prefixes": cover.tokens, "repository": cover.names}
     covered = Filter.any_of([one_of(name, some) for name, some in values.items() if some])
     return covered & _none_of("repository", cover.but) if cover.but else covered
 

@@ -27,7 +27,8 @@ from weaviate.classes.config import (
     VectorDistances,
 )
 
-#: Incremented with every change to the properties or to how their text is made.
+#: Incremented with every change to the properties or to how their text is made. It did not rise
+#: for groups in `prefixes`: the ledger has no group of a repository whose chunks are without it.
 SCHEMA_VERSION = 8
 
 EF = 128

@@ -35,6 +35,7 @@ from codelode.backends.weaviate.codec import (
     decode_identity,
     encode,
     file_name,
+    group_in,
     text,
     vector_of,
 )
@@ -187,10 +188,10 @@ def _by_file(objects: Iterable[tuple[str, UUID]]) -> Mapping[str, Sequence[UUID]
 
 def _reduced(objects: Objects, refs: Mapping[UUID, Refs], *, dim: int) -> Iterator[NewObject]:
     """Yield the objects that replace stored ones which lose refs."""
-    for found in batch.by_ids(objects, refs, [*DISPLAYED, "grams"]):
+    for found in batch.by_ids(objects, refs, [*DISPLAYED, "grams", "prefixes"]):
         chunk, vector = decode(found.properties).chunk, vector_of(found, dim)
-        grams = found.properties["grams"] or ""
-        yield NewObject.of(chunk, vector, refs[found.uuid], partial(str, grams))
+        grams, group = found.properties["grams"] or "", group_in(found.properties)
+        yield NewObject.of(chunk, vector, refs[found.uuid], partial(str, grams), group=group)
 
 
 def _stored(objects: Objects, files: Sequence[FileChunks]) -> Mapping[UUID, StoredChunk]:

@@ -1,0 +1,148 @@
+"""Describe a set of repositories by prefixes of their names, and by groups.
+
+Rights usually follow names: a group of people sees `payments/*`, or all below a group of the code
+host. Half of 10,000 repositories are then a few dozen prefixes, and some exceptions. A code host
+may also give rights to teams that no name tells. Repositories that had the same readers at the host
+when they were first indexed are therefore a group. A store that keeps the prefixes and the group of
+each chunk's repository filters by these, instead of by thousands of names.
+
+A group never decides what is visible. The rights of its members may differ by now; the cover then
+has more terms.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import permutations
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from codelode.model import RepositoryName
+
+#: Most prefixes of a name, so that a chunk stays small whatever its repository is called.
+MAX_PREFIXES = 8
+
+#: A cover has at most this share of the terms that the names alone would be. With 4,637 terms
+#: instead of 5,000 names, a search in Weaviate was no faster.
+WORTH_SHARE = 0.5
+
+#: Covers that are kept, up to 2 MB each: a search in a scope makes its visibility anew.
+MAX_COVERS = 16
+
+_SEPARATOR = re.compile(r"[/._-]")
+
+#: Each known name with those of its tokens of a kind that others share, the least specific first.
+_Shared: TypeAlias = "Mapping[RepositoryName, tuple[str, ...]]"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Known:
+    """The repositories that were registered at one moment, and the groups of those that have one.
+
+    Equal to itself alone, because comparing 10,000 names takes longer than what is kept saves.
+    """
+
+    names: frozenset[RepositoryName] = frozenset()
+    groups: Mapping[RepositoryName, str] = field(default_factory=dict)
+
+
+class Cover(NamedTuple):
+    """Covers a name that is among `names`, or has one of the tokens and is not in `but`."""
+
+    tokens: tuple[str, ...]
+    names: tuple[RepositoryName, ...]
+    but: tuple[RepositoryName, ...]
+
+
+def prefixes(name: str) -> list[str]:
+    """Return the parts of a name up to each separator: `a/b-c` → `a/`, `a/b-`."""
+    return [name[: found.end()] for found in _SEPARATOR.finditer(name)][:MAX_PREFIXES]
+
+
+def group_of(readers: Iterable[str]) -> str:
+    """Return the group of repositories with exactly these readers.
+
+    No prefix of a name equals it, because a prefix ends with a separator.
+    """
+    listed = "\0".join(sorted(readers)).encode("utf-8", "surrogatepass")
+    return f"={blake2b(listed, digest_size=6).hexdigest()}"
+
+
+@lru_cache(maxsize=MAX_COVERS)
+def cover(names: frozenset[RepositoryName], known: Known) -> Cover | None:
+    """Return what covers exactly the given names among the known ones, in few terms.
+
+    None: tokens do not describe them. Takes 20 to 40 ms for 10,000 names on a busy machine, or with
+    groups 45 to 100 ms, and 0.5 ms for names that were asked about before.
+    """
+    hidden = known.names - names
+    useful = [shared for shared in _shared(known) if _cheapest(shared, names, hidden)]
+    found = [_cover(names, hidden, kinds) for kinds in permutations(useful)]
+    best = min(found, key=_terms)
+    return best if _terms(best) <= WORTH_SHARE * len(names) else None
+
+
+def _terms(cover: Cover) -> int:
+    return sum(map(len, cover))
+
+
+def _cover(
+    names: Collection[RepositoryName], hidden: Collection[RepositoryName], kinds: Sequence[_Shared]
+) -> Cover:
+    """Cover what it can by tokens of the first kind, and what is left by those of the next one."""
+    whole = set[str]()
+    for shared in kinds:
+        chosen = _cheapest(shared, names, hidden)
+        left: list[RepositoryName] = []
+        for name in names:
+            if token := _first(shared.get(name, ()), chosen):
+                whole.add(token)
+            else:
+                left.append(name)
+        names = left
+    but = [name for name in hidden if any(_first(shared[name], whole) for shared in kinds)]
+    return Cover(tuple(sorted(whole)), tuple(sorted(names)), tuple(sorted(but)))
+
+
+def _first(some: Iterable[str], chosen: Collection[str]) -> str | None:
+    return next((token for token in some if token in chosen), None)
+
+
+def _cheapest(
+    shared: _Shared, names: Iterable[RepositoryName], hidden: Iterable[RepositoryName]
+) -> set[str]:
+    """Return the tokens that need fewer terms with their exceptions than what they cover."""
+    excepted = Counter[str](token for name in hidden for token in shared[name])
+    inside = Counter[str]()  # terms for the names of each token, without the token
+    parents = dict[str, str]()
+    for chain in (shared.get(name, ()) for name in names):
+        parents.update(zip(chain[1:], chain, strict=False))
+        inside.update(chain[-1:])
+    chosen = set[str]()
+    for token in sorted({*parents, *parents.values(), *inside}, key=len, reverse=True):
+        if 1 + excepted[token] < inside[token]:
+            chosen.add(token)
+        if parent := parents.get(token):
+            inside[parent] += min(1 + excepted[token], inside[token])
+    return chosen
+
+
+@lru_cache(maxsize=2)
+def _shared(known: Known) -> tuple[_Shared, ...]:
+    """Return the shared tokens of each kind: prefixes, and groups if there are any."""
+    by_prefix = {name: tuple(prefixes(name)) for name in known.names}
+    by_group = {name: tuple(filter(None, [known.groups.get(name)])) for name in known.names}
+    return tuple(map(_by_several, (by_prefix, by_group) if known.groups else (by_prefix,)))
+
+
+def _by_several(chains: _Shared) -> _Shared:
+    members = Counter(token for chain in chains.values() for token in chain)
+    return {
+        name: tuple(token for token in chain if members[token] > 1)
+        for name, chain in chains.items()
+    }
