@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice, takewhile
 
 import numpy as np
 
@@ -67,20 +66,23 @@ class Text:
 
 def matching(pattern: Pattern, text: Text) -> Iterator[tuple[int, list[tuple[int, int]]]]:
     """Yield the number of each line with a match, and the bytes of its first matches."""
-    at = last = 0
-    while at <= len(text.raw):
+    last, spans = 0, pattern.spans(text.raw)
+    found = next(spans, None)
+    while found is not None:
         deadline.check()
-        spans = pattern.spans(text.raw, at)
-        found = next(spans, None)
-        if found is None:
-            return
         first, until = text.line_at(found[0]), text.line_at(max(found[0], found[1] - 1))
         for number in range(max(first, last + 1), until):
             yield number, [found]
-        last = until
-        end = text.bounds(until)[1]
-        yield until, [found, *_rest_of_line(spans, end)]
-        at = end + 1
+        last, end = until, text.bounds(until)[1]
+        in_line = [found]
+        found = next(spans, None)
+        while found is not None and found[1] <= end and len(in_line) <= MAX_SPANS:
+            in_line.append(found)
+            found = next(spans, None)
+        yield until, in_line
+        if found is not None and found[0] <= end:  # it leaves the line, or is one too many
+            spans = pattern.spans(text.raw, end + 1) if end < len(text.raw) else iter(())
+            found = next(spans, None)
 
 
 def lines(
@@ -97,11 +99,6 @@ def lines(
         for near in range(max(1, number - before), min(text.count, number + after) + 1)
     }
     return tuple(_line(text, number, matched.get(number)) for number in sorted(shown))
-
-
-def _rest_of_line(spans: Iterator[tuple[int, int]], end: int) -> Iterator[tuple[int, int]]:
-    """Yield the further matches in the line that ends there, up to MAX_SPANS."""
-    return takewhile(lambda found: found[1] <= end, islice(spans, MAX_SPANS))
 
 
 def _line(text: Text, number: int, spans: Iterable[tuple[int, int]] | None) -> Line:
@@ -121,4 +118,6 @@ def _line(text: Text, number: int, spans: Iterable[tuple[int, int]] | None) -> L
 def _span(raw: bytes, start: int, end: int) -> Span:
     """Return the characters of the bytes of a line, of a match that may leave it."""
     inside = max(0, start), max(0, min(end, len(raw)))
+    if raw.isascii():
+        return Span(*inside)
     return Span(*(len(raw[:at].decode("utf-8", "replace")) for at in inside))

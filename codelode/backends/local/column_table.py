@@ -20,7 +20,7 @@ from codelode.access import EVERYTHING, Visibility
 from codelode.backends.local import tables
 from codelode.backends.local.database import State
 from codelode.backends.local.dictionary import Codes, Dictionary, Mask
-from codelode.model import Filters
+from codelode.model import Filters, RefName
 
 #: The dictionary-encoded columns.
 ENCODED = ("repositories", "paths", "refs", "languages", "categories", "kinds", "names")
@@ -100,6 +100,10 @@ class ColumnTable:
         if mask is None:
             mask = _cached(self._inside, filters, self._meeting(filters), most=MAX_MASKS)
         return self.visible(mask, visible)
+
+    def at_ref(self, ref: RefName) -> Mask:
+        """Return the read-only mask of rows at the ref."""
+        return self.inside(Filters(ref=ref), EVERYTHING)
 
     def _seen(self, visible: Visibility) -> Mask:
         mask = self._visible.get(visible.digest)

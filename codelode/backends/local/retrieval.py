@@ -3,15 +3,19 @@
 Filters are a mask over the rows. Vectors are compared one by one, inside the mask only. The keyword
 index is queried without filters as long as enough of its hits are expected inside the mask, because
 then it can skip most matches; otherwise with the filters that it has as fields, or with the row
-numbers themselves where that costs less than to skip the hits outside of the mask.
+numbers themselves where that costs less than to skip the hits outside of the mask. Of a file, the
+database has the text, and the columns have refs and language.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import sqlite3
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import islice
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +28,16 @@ from codelode.backends.local import keyword_index, tables
 from codelode.backends.local.column_table import ColumnTable, at_positions, clauses
 from codelode.backends.local.dictionary import Mask
 from codelode.backends.local.snapshots import Snapshot
+from codelode.file_text import raw_text
 from codelode.grams import NOTHING
-from codelode.model import FileKey, FileQuery, HybridQuery, RepositoryName
+from codelode.model import (
+    FileKey,
+    FileQuery,
+    FileText,
+    HybridQuery,
+    RefName,
+    RepositoryName,
+)
 from codelode.vectors import Vector
 
 #: Vectors found with 8 bits that are compared again with 16, relative to the limit.
@@ -57,6 +69,9 @@ THREADS = min(4, os.cpu_count() or 1)
 
 #: Values per group whose maximum stands for them while the largest values are searched.
 GROUP = 64
+
+#: The key by which the pieces of files are ordered.
+_IN_ORDER = attrgetter("file", "start_line", "part")
 
 #: Scores by position in the columns.
 Scores = dict[int, float]
@@ -172,6 +187,26 @@ def files(snapshot: Snapshot, query: FileQuery) -> list[FileKey]:
     names = columns.texts_at("repositories", inside.tolist())
     paths = columns.texts_at("paths", inside.tolist())
     return sorted({(RepositoryName(name), path) for name, path in zip(names, paths, strict=True)})
+
+
+def texts(
+    connection: sqlite3.Connection, columns: ColumnTable, places: Sequence[FileKey], ref: RefName
+) -> dict[FileKey, FileText]:
+    """Return the text of each file at the ref; unknown files are left out."""
+    pieces = sorted(tables.pieces(connection, places), key=_IN_ORDER)
+    positions = columns.positions(np.array([piece.row for piece in pieces], np.int64))
+    at_ref = columns.at_ref(ref)[positions].tolist()
+    of_file: defaultdict[int, list[tuple[int, int, bytes]]] = defaultdict(list)
+    first: dict[int, int] = {}  # by file: the position of its first chunk
+    for piece, position, is_at_ref in zip(pieces, positions.tolist(), at_ref, strict=True):
+        if is_at_ref:
+            of_file[piece.file].append((piece.start_line, piece.end_line, piece.content))
+            first.setdefault(piece.file, position)
+    languages = columns.texts_at("languages", list(first.values()))
+    return {
+        places[file]: FileText(language, raw_text(of_file[file]))
+        for file, language in zip(first, languages, strict=True)
+    }
 
 
 def similarities(near: Mapping[int, bytes], query: HybridQuery) -> Scores:

@@ -112,8 +112,9 @@ class LocalChunkSearch:
             index = self._index()
             if index is None or not places:
                 return {}
-            with index.snapshots.reading() as (connection, _):
-                return tables.file_texts(connection, list(dict.fromkeys(places)), ref)
+            with index.snapshots.reading() as (connection, snapshot):
+                distinct = list(dict.fromkeys(places))
+                return retrieval.texts(connection, snapshot.columns, distinct, ref)
 
     def _count(self, visible: Visibility) -> int:
         with translated(self._folder):

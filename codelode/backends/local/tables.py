@@ -9,19 +9,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import starmap
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from codelode.file_text import file_text, in_file_order, raw_text
+from codelode.file_text import file_text, in_file_order
 from codelode.model import (
     Category,
     Chunk,
     ChunkId,
     FileKey,
-    FileText,
     Kind,
     RefName,
     RepositoryName,
@@ -122,10 +120,10 @@ _ROWS_OF_FILES = (
     "WHERE repository = json_extract(value, '$[0]') AND files.path = json_extract(value, '$[1]')"
 )
 
+#: Reads `chunks` through its index alone, which takes two thirds of the time of reading its rows.
 _PIECES_OF_FILES = (
-    "SELECT repository, files.path, refs, language, start_line, part, end_line, "
-    "CAST(content AS BLOB) FROM json_each(?) CROSS JOIN files CROSS JOIN chunks USING (file) "
-    "CROSS JOIN texts USING (row) "
+    "SELECT key, row, start_line, part, end_line, CAST(content AS BLOB) FROM json_each(?) "
+    "CROSS JOIN files CROSS JOIN chunks USING (file) CROSS JOIN texts USING (row) "
     "WHERE repository = json_extract(value, '$[0]') AND files.path = json_extract(value, '$[1]')"
 )
 
@@ -151,22 +149,21 @@ def of_files(connection: sqlite3.Connection, places: Sequence[FileKey], ref: Ref
     return sorted(row for row, refs in found if ref in refs_from(refs))
 
 
-def file_texts(
-    connection: sqlite3.Connection, places: Sequence[FileKey], ref: RefName
-) -> dict[FileKey, FileText]:
-    """Return the text of each file at the ref; unknown files are left out."""
-    of_file: defaultdict[FileKey, list[tuple[Any, ...]]] = defaultdict(list)
-    for repository, path, refs, *piece in connection.execute(
-        _PIECES_OF_FILES, (json.dumps(places),)
-    ):
-        if ref in refs_from(refs):
-            of_file[RepositoryName(repository), path].append(tuple(piece))
-    found = {}
-    for place, pieces in of_file.items():
-        pieces.sort(key=itemgetter(1, 2))
-        raw = raw_text((start, end, content) for _, start, _, end, content in pieces)
-        found[place] = FileText(pieces[0][0], raw)
-    return found
+class Piece(NamedTuple):
+    """The text of a chunk and its place in its file."""
+
+    file: int  # index of the file in the list that was asked for
+    row: int
+    start_line: int
+    part: int
+    end_line: int
+    content: bytes
+
+
+def pieces(connection: sqlite3.Connection, places: Sequence[FileKey]) -> list[Piece]:
+    """Return the pieces of the files at all refs; unknown files have none."""
+    found = connection.execute(_PIECES_OF_FILES, (json.dumps(places),))
+    return list(map(Piece._make, found))
 
 
 def texts_by_first(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, str]:
