@@ -158,8 +158,13 @@ _TEST_ENDS = ("tests", ".test", "-test", "_test")
 _TEST_FOLDER = re.compile(r"[a-z0-9]Tests?\Z")
 #: Words that end like test folders.
 _NOT_TESTS = _words("contests protests")
+_TEST_PREFIX = re.compile(r"^test[_-].+|^tests?\.\w+$")
+#: Tests of shells and JavaScript are named `a.bats` and `a.test.ts`. `src/test-run.ts` is source of
+#: a test framework.
+_WITHOUT_TEST_PREFIX = re.compile(r"\.(?:bash|sh|[cm]?[jt]s|[jt]sx)$")
+_SOURCE_DIRS = _words("lib libexec src")
 _TEST_NAME = re.compile(
-    r"^test[_-].+|^tests?\.\w+$|.+[_.-](?:test|tests|spec|specs|e2e|cy|bench|stories)\.\w+$"
+    r".+[_.-](?:test|tests|spec|specs|e2e|cy|bench|stories)\.\w+$"
     r"|.+_test_(?:utils?|helpers?|common)\.(?:cc?|cpp|hh?|hpp|go)$"
     r"|^conftest\.py$|.+\.(?:bats|snap|t)$|.+_(?:test|spec)\.exs$"
 )
@@ -340,6 +345,9 @@ def names() -> Iterable[str]:
 
 def _is_test(path: str, dirs: frozenset[str], name: str) -> bool:
     if dirs & _TEST_DIRS or _TEST_NAME.match(name):
+        return True
+    is_source = dirs & _SOURCE_DIRS and _WITHOUT_TEST_PREFIX.search(name)
+    if _TEST_PREFIX.match(name) and not is_source:
         return True
     if any(folder.endswith(_TEST_ENDS) and folder not in _NOT_TESTS for folder in dirs):
         return True

@@ -104,6 +104,7 @@ CATEGORIES = {
         lib/changelog.rb bin/contributors.js src/main/java/com/acme/external/Client.java
         contests/round.py
         podspec.gen.py scripts/release.sh lib/contest/Round.kt
+        lib/bats-core/test_functions.bash packages/vitest/src/node/test-run.ts lib/test.js
     """,
     Category.TEST: """
         tests/a.py test/a.js src/test/java/A.java pkg/a_test.go test_a.py a_test.py conftest.py
@@ -115,6 +116,8 @@ CATEGORIES = {
         core/test-fixtures/Data.kt base/cord_test_helpers.h base/random_test_util.cc
         tests/fixtures/vendor/a.php test/mocks/node_modules/a/package.json
         src/test/java/org/acme/external/A.java
+        test-run.js bin/test_all.sh src/test_parser.py src/test/test-run.ts lib/test-run.test.ts
+        ui-tests/src/test-run.ts
     """,
     Category.VENDORED: """
         vendor/a.go third_party/a.cc web/node_modules/a/index.js Pods/A/A.m deps/lua/src/lua.c
