@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from codelode.counts import counted
 from codelode.display import plain
 from codelode.query_language import words_of
-from codelode.stopwords import STOPWORDS
+from codelode.stopwords import stopwords
 from codelode.text.columns import cells, prefix
 from codelode.tokens import identifiers, may_have, terms, words
 
@@ -71,7 +71,7 @@ def wanted_terms(query: str) -> frozenset[str]:
     Filters that are written in the query are no words of it.
     """
     found = frozenset(terms(words_of(query)))
-    return found - STOPWORDS or found
+    return found - stopwords(found) or found
 
 
 def window(

@@ -11,7 +11,7 @@ import re
 
 from codelode import tokens
 from codelode.model import Kind
-from codelode.stopwords import STOPWORDS
+from codelode.stopwords import stopwords
 from gateway.state import Analysis, QueryKind
 
 _DEFINING_WORDS = """
@@ -158,7 +158,8 @@ def kinds(text: str) -> frozenset[Kind]:
 def words(text: str) -> tuple[str, ...]:
     """Return the first distinct index terms without stop words, or all terms if none is left."""
     terms = tuple(dict.fromkeys(tokens.terms(text)))
-    meaningful = tuple(term for term in terms if term not in STOPWORDS)
+    ignored = stopwords(terms)
+    meaningful = tuple(term for term in terms if term not in ignored)
     return (meaningful or terms)[:MAX_WORDS]
 
 

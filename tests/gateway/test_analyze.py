@@ -48,6 +48,12 @@ def test_the_form_of_a_query_tells_its_kind(query, expected):
         ("an ArgParser.", ("arg", "parser", "argparser"), ("ArgParser",)),
         ("retry and retry", ("retry",), ()),
         ("what is it", ("what", "is", "it"), ()),
+        ("Wo wird max_redirects geprüft?", ("max", "redirects", "maxredirects", "geprüft"),
+         ("max_redirects",)),
+        ("¿dónde se guarda la sesión?", ("guarda", "sesión"), ()),
+        ("où est défini BasicAuth", ("défini", "basic", "auth", "basicauth"), ("BasicAuth",)),
+        ("does the child die in los_angeles", ("child", "die", "los", "angeles", "losangeles"),
+         ("los_angeles",)),
     ],
 )  # fmt: skip
 def test_words_are_index_terms_and_identifiers_are_as_written(query, words, identifiers):

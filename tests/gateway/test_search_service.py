@@ -299,12 +299,15 @@ ABSENT = "no definition is named {}, and the name occurs nowhere there: the hits
         ("frobnicate the quuxes", [NO_WORD], True),
         ("how to frobnicate a quux", [NO_WORD], True),
         ("frobnicate the client", [], False),
+        ("wo wird das gespeichert", [NO_WORD], True),
+        ("wo wird der client gespeichert", [], False),
     ],
 )
 async def test_a_name_or_words_that_exist_nowhere_are_told(
     search, index, make_chunk, query, said, is_unmatched
 ):
     index(make_chunk("src/pool.py", "class SessionPool: ...", symbol="SessionPool"))
+    index(make_chunk("src/der.py", "das = wird(der)", symbol="der"))
     for response in (await search(Request(query=query)), await search(Request(query=query))):
         assert response.hits
         assert (list(response.notices), response.unmatched) == (said, is_unmatched)
