@@ -138,7 +138,8 @@ def sample(run: Run, found: Survey, services: Services) -> Sampled:
         if now - used > SAMPLE_S:
             break
     passed_s, used_s = time.monotonic() - began, time.thread_time() - used
-    slowdown = max(1.0, passed_s / used_s) if used_s else 1.0
+    # Where nothing was parsed, both times are of microseconds and tell nothing.
+    slowdown = max(1.0, passed_s / used_s) if sums and used_s else 1.0
     return Sampled(dict(sums), slowdown, _tokens_per_s(texts, services))
 
 

@@ -20,6 +20,7 @@ from codelode.model import (
     RefName,
     Repository,
     RepositoryName,
+    Revision,
     Run,
     RunId,
     RunState,
@@ -137,6 +138,17 @@ def test_without_a_sample_the_estimate_is_that_of_average_code(surveyed, service
     made = estimating.estimate(surveyed({"a.py": "a = 1\n" * 300}), Sampled({}), services.settings)
     assert made.languages == (LanguageEstimate("python", 1, 1_800, 2, 600),)
     assert made.sampled == 0
+
+
+def test_a_run_without_files_takes_as_long_on_a_busy_machine(services, monkeypatch):
+    nothing = estimating.Survey(MAIN, Revision("a" * 40), {})
+    passing = iter((0.0, 60.0))  # somebody else has the processor while nothing is parsed
+    with monkeypatch.context() as patched:
+        patched.setattr("time.monotonic", lambda: next(passing))
+        sampled = estimating.sample(RUN, nothing, services)
+
+    assert sampled == Sampled({})
+    assert estimating.estimate(nothing, sampled, services.settings).seconds < 2.0
 
 
 def test_summaries_are_counted_with_a_language_model_up_to_the_limit(surveyed, services):
