@@ -27,12 +27,14 @@ class SourcesFile:
         """Return the connections in force; None: there never was a good version."""
         if self.path is None:
             return None
-        self.problem = ""
+        problem = ""
         try:
             self._follow(self.path)
         except InvalidSettings as exc:
-            self.problem = f"{exc}; its last good version stays in force"
-            log.error("sources_file_rejected", error=str(exc))
+            problem = f"{exc}; its last good version stays in force"
+            if problem != self.problem:  # else it was logged when the file was read before
+                log.error("sources_file_rejected", error=str(exc))
+        self.problem = problem
         return self._good
 
     def chosen(self, is_chosen: Callable[[Connection], object]) -> Mapping[str, Connection]:

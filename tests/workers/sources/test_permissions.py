@@ -385,10 +385,12 @@ def test_a_broken_file_keeps_the_last_good_version(world):
     world.run()
     good = world.path.read_text()
     world.path.write_text(good.replace("github", "gitbub"))
-    with structlog.testing.capture_logs():
+    with structlog.testing.capture_logs() as logs:
+        world.run()
         world.run()
 
     assert world.outcome.error == ""
+    assert [line["event"] for line in logs].count("sources_file_rejected") == 1
     assert f"{world.path}:3: there is no kind 'gitbub'" in world.states.problem()
     world.path.write_text(good)
     world.run()
