@@ -81,7 +81,10 @@ def items(
 ) -> Iterator[tuple[str, yaml.Node]]:
     """Yield the entries of a mapping. Raises Wrong for unknown and repeated names."""
     if not isinstance(node, yaml.MappingNode):
-        raise Wrong(line(node), f"{what} must be a mapping: lines of the form `name: …`")
+        raise Wrong(
+            line(node),
+            f"{what} must be a mapping: lines of the form `name: …`, or {{}} without any",
+        )
     seen: set[str] = set()
     for key, value in node.value:
         name = text(key)

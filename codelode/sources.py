@@ -298,6 +298,8 @@ def _urls(node: yaml.Node) -> tuple[str, ...]:
 
 
 def _checked(node: yaml.Node, url: str) -> str:
+    if url.startswith("/"):
+        raise Wrong(line(node), "a path is no url; write a connection of kind folder for it")
     try:
         return check_url(url, local_paths="")
     except InvalidQuery as exc:

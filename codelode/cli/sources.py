@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from codelode.cli import printing
+from codelode.cli.failures import FAILED
 from codelode.cli.options import declared_file, json_option, server_option
 from codelode.counts import counted
 from codelode.stages import CONTROL
@@ -61,7 +62,7 @@ def check(*, file: Path | None) -> None:
     for line in missing:
         printing.complain(line)
     if missing:
-        raise click.exceptions.Exit(2)
+        raise click.exceptions.Exit(FAILED)
 
 
 @sources.command()
@@ -109,7 +110,8 @@ def list_(*, client: Client, as_json: bool) -> None:
 def plan(*, client: Client, connection: str | None) -> None:
     """Say what a sync of CONNECTION, or of all connections, would do now, without doing it.
 
-    The workers list the repositories for this.
+    The workers list the repositories for this. Exit status: 0 done, 2 error, or a host could not
+    be read.
     """
     _asked(client, connection, "plan", _is_planned)
 
@@ -124,7 +126,8 @@ def plan(*, client: Client, connection: str | None) -> None:
 def sync(*, client: Client, connection: str | None, wait: bool, yes: bool) -> None:
     """List the repositories of CONNECTION, or of all connections, and follow what changed there.
 
-    The command returns at once; `codelode sources list` shows the result.
+    The command returns at once; `codelode sources list` shows the result. Exit status: 0 done (or
+    started, without --wait), 2 error, or a host could not be read.
     """
     mode = "confirm" if yes else "sync"
     if wait:
@@ -163,11 +166,22 @@ def _asked(
     mode: str,
     is_done: Callable[[Source | None, Source], bool],
 ) -> None:
-    """Have connections listed, wait for each, and print what is done with their repositories."""
-    before = {one.connection: one for one in client.sources().sources}
+    """Have connections listed, wait for each, and print what is done with their repositories.
+
+    Exits with FAILED if one could not be listed.
+    """
+    known, status = client.sources(), 0
+    if known.problem:
+        printing.complain(known.problem)
+    before = {one.connection: one for one in known.sources}
     for name in client.sync_sources(connection, mode=mode):
-        for line in _told(_awaited(client, name, before.get(name), is_done)):
-            click.echo(printing.plain(line))
+        now = _awaited(client, name, before.get(name), is_done)
+        if now.error:
+            printing.complain(f"{name}: {now.error}")
+            status = FAILED
+        else:
+            click.echo(printing.plain("\n".join(_told(now))))
+    raise click.exceptions.Exit(status)
 
 
 def _awaited(
@@ -204,9 +218,6 @@ def _is_synced(before: Source | None, now: Source) -> bool:
 
 def _told(one: Source) -> Iterator[str]:
     """Yield what is done with each repository, and how many there are of each kind."""
-    if one.error:
-        yield f"{one.connection}: {one.error}"
-        return
     for change in one.changes:
         yield f"{change.action:9} {change.repository}  ({change.reason})"
     counts = Counter(change.action for change in one.changes)

@@ -131,6 +131,7 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
     )
     failures: list[index_pb2.FileFailure] = field(default_factory=list)
     sources: list[index_pb2.Source] = field(default_factory=list)
+    sources_problem: str = ""
     listed_after: int = 0  # as often as these are shown, they are not listed
     disk: list[index_pb2.DiskPart] = field(default_factory=list)
     servers: list[index_pb2.Server] = field(default_factory=list)
@@ -359,10 +360,10 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
         self._note(request, context)
         if self.listed_after:
             self.listed_after -= 1
-            return index_pb2.ListSourcesResponse(sources=self.sources)
-        for source in self.sources:
-            source.attempted_at = source.synced_at = 1.0
-        return index_pb2.ListSourcesResponse(sources=self.sources)
+        else:
+            for source in self.sources:
+                source.attempted_at = source.synced_at = 1.0
+        return index_pb2.ListSourcesResponse(sources=self.sources, problem=self.sources_problem)
 
     def SyncSources(self, request, context):
         self._note(request, context)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from codelode.v1 import index_pb2
 
 
@@ -37,3 +39,21 @@ def test_a_sync_that_takes_long_says_what_it_waits_for(served, gateway, monkeypa
     assert slow.status == 0
     assert slow.err.count("waiting for a worker to list work") == 1
     assert "shows how many workers the queue control has" in slow.err
+
+
+@pytest.mark.parametrize("command", ["sync --wait", "plan"])
+def test_a_host_that_cannot_be_read_is_an_error(served, gateway, command):
+    name, *options = command.split()
+    for error, status in (("h.example answers with 401", 2), ("", 0)):
+        gateway.sources = [index_pb2.Source(connection="work", error=error)]
+        gateway.listed_after = 1
+        got = served("sources", name, "work", *options)
+        assert (got.status, got.err) == (status, f"codelode: work: {error}\n" if error else "")
+
+
+def test_a_sync_says_that_the_file_cannot_be_used(served, gateway):
+    gateway.sources = [index_pb2.Source(connection="work")]
+    gateway.listed_after, gateway.sources_problem = 1, "sources.yaml:3: there is no kind 'x'"
+    got = served("sources", "sync", "work", "--wait")
+
+    assert (got.status, got.err) == (0, "codelode: sources.yaml:3: there is no kind 'x'\n")
