@@ -14,12 +14,14 @@ from codelode.backends.weaviate.codec import (
     category_of,
     decode,
     encode,
+    group_in,
     mark_whitespace,
 )
 from codelode.backends.weaviate.schema import SCHEMA_VERSION
 from codelode.errors import SchemaMismatch
 from codelode.model import Category
 from codelode.names import names_of
+from tests.chunks import chunk
 
 NOTHING = np.zeros(4, np.float32)
 
@@ -42,6 +44,22 @@ def test_an_object_is_decoded_once_and_a_full_cache_drops_its_older_half(chunk_o
     again = cache.decoded(objects[0])
     assert again is not first[0]
     assert again == first[0] == decode(objects[0].properties)
+
+
+def test_a_group_is_beside_the_prefixes_and_an_object_without_one_is_as_before_there_were_groups():
+    here = chunk("a.py", "x = 1", repository="acme/pay-api")
+    plain, grouped = (
+        encode(NewObject.of(here, NOTHING, ["main"], group=group)) for group in ("", "=12ab")
+    )
+
+    assert str(plain.uuid) == "54b6cea6-92e8-58a7-ae18-8af4b5c94940"
+    assert plain.properties["prefixes"] == ["acme/", "acme/pay-"]
+    assert grouped.uuid != plain.uuid
+    assert grouped.properties == {
+        **plain.properties,
+        "prefixes": ["acme/", "acme/pay-", "=12ab"],
+    }
+    assert [group_in(one.properties) for one in (plain, grouped)] == ["", "=12ab"]
 
 
 def test_the_meaning_of_an_ids_last_digit_changes_with_the_schema_only():
