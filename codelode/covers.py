@@ -2,9 +2,10 @@
 
 Rights usually follow names: a group of people sees `payments/*`, or all below a group of the code
 host. Half of 10,000 repositories are then a few dozen prefixes, and some exceptions. A code host
-may also give rights to teams that no name tells. Repositories that had the same readers at the host
-when they were first indexed are therefore a group. A store that keeps the prefixes and the group of
-each chunk's repository filters by these, instead of by thousands of names.
+may also give rights to teams that no name tells, and labels follow no names. Repositories that had
+the same label, and the same readers at the host, when they were first indexed are therefore a
+group. A store that keeps the prefixes and the group of each chunk's repository filters by these,
+instead of by thousands of names.
 
 A group never decides what is visible. The rights of its members may differ by now; the cover then
 has more terms.
@@ -64,12 +65,12 @@ def prefixes(name: str) -> list[str]:
     return [name[: found.end()] for found in _SEPARATOR.finditer(name)][:MAX_PREFIXES]
 
 
-def group_of(readers: Iterable[str]) -> str:
-    """Return the group of repositories with exactly these readers.
+def group_of(facts: Iterable[str]) -> str:
+    """Return the group of repositories with exactly these readers and label.
 
     No prefix of a name equals it, because a prefix ends with a separator.
     """
-    listed = "\0".join(sorted(readers)).encode("utf-8", "surrogatepass")
+    listed = "\0".join(sorted(facts)).encode("utf-8", "surrogatepass")
     return f"={blake2b(listed, digest_size=6).hexdigest()}"
 
 

@@ -141,18 +141,19 @@ def _share(run: Run, services: Services) -> Share:
 
 
 def _group(run: Run, services: Services) -> str:
-    """Return the group of a new repository, by its readers as permission sync knows them now."""
+    """Return the group of a new repository, by its label and by its readers at the code host."""
     repository = services.ledger.get(run.repository)
     if repository is None or services.ledger.refs(run.repository):
         return ""
+    label = [f"label:{repository.label}"] if repository.label else []
     for state in services.permission_states.states():
         connection, version = state.declared.name, state.outcome.version
         if has_prefix(repository.url, state.declared.prefix):
             permissions = services.permissions(connection, version)
             readers = permissions.readers_of(repository.url) if permissions else None
             if readers is not None:
-                return group_of((connection, *readers))
-    return ""
+                return group_of((*label, connection, *readers))
+    return group_of(label) if label else ""
 
 
 def plan_pulled(

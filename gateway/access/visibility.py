@@ -96,7 +96,7 @@ class Visibilities:
         """Return the present snapshot: the same object while nothing has changed."""
         labels = self._catalog.labels()
         hosts = self._hosts.read(self._catalog.urls) if self._hosts else NO_HOSTS
-        groups = self._grouped() if hosts.connections else {}
+        groups = self._grouped()
         known = Known(frozenset(labels), groups)
         now = _Snapshot(labels, self._rules(), hosts, groups, known)
         if now != self._latest:

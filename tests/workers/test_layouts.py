@@ -15,6 +15,7 @@ import threading
 import pytest
 
 from codelode import jobs
+from codelode.access import Label
 from codelode.errors import Rejected
 from codelode.ledger import FileManifest, WorkItem
 from codelode.model import (
@@ -212,6 +213,21 @@ def test_a_pull_gives_a_run_the_share_of_its_repository(make, tmp_path, name):
     planning.plan(run, own, is_wanted=lambda: True)
 
     assert own.ledger.run(run.id).is_bulk is (name == "app")
+
+
+def test_a_pull_puts_repositories_with_the_same_label_into_a_group(make, tmp_path):
+    own = make()
+    labels = {"a": Label.PUBLIC, "b": Label.PUBLIC, "c": Label.PRIVATE, "d": None}
+    for name, label in labels.items():
+        folder = commit(tmp_path / name, {"a.py": "a = 1\n"})
+        own.ledger.register(Repository(RepositoryName(name), str(folder)))
+        own.ledger.set_label(RepositoryName(name), label)
+        run = own.ledger.create(RepositoryName(name), DEFAULT_REF)
+        planning.plan(run, own, is_wanted=lambda: True)
+
+    groups = own.ledger.groups()
+    assert groups.keys() == {"a", "b", "c"}
+    assert groups["a"] == groups["b"] != groups["c"]
 
 
 def test_a_layout_is_the_same_after_it_was_kept():
