@@ -114,7 +114,9 @@ class Secret:
             return read_secret(Path(self.file).expanduser())
         found = environment.variable(self.env).strip()
         if not found:
-            raise InvalidSettings(f"the environment variable {self.env} is not set: put it in")
+            raise InvalidSettings(
+                f"the environment variable {self.env} is not set; set it to the secret"
+            )
         return found
 
 
