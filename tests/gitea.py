@@ -98,6 +98,11 @@ class Gitea:
             )
         wait_until(self._is_ready, f"Gitea ({self._folder}/log) to be ready")
 
+    def allow_pages(self, *, of):
+        """Set how many rows the server gives at once, from its next start on."""
+        with self._settings.open("a") as settings:
+            settings.write(f"[api]\nMAX_RESPONSE_ITEMS = {of}\n")
+
     def stop(self):
         self._process.terminate()
         self._process.wait(30)

@@ -21,8 +21,8 @@ from codelode.sources import Connection
 from workers.sources.http import Host, Missing, Refused
 from workers.sources.pages import Pages, Params
 
-#: Rows per page: the largest that the server allows by default.
-_PAGE: Params = {"limit": 50}
+#: Rows per page. The server gives no more than its setting MAX_RESPONSE_ITEMS, by default 50.
+_PAGE: Params = {"limit": 100}
 _SEARCH: Params = {**_PAGE, "sort": "id", "order": "asc"}
 
 

@@ -17,7 +17,7 @@ from workers.sources.credentials import GitCredentials
 
 pytestmark = pytest.mark.server
 
-#: More than the largest page, which has 50.
+#: More than the largest page, which has 50 unless the server allows more.
 MANY = 53
 
 
@@ -59,6 +59,20 @@ def test_all_repositories_of_an_organisation_are_listed_page_by_page(world, gite
     assert set(world.ledger.names()) == {"acme/app", "acme/lib"}  # the others have no commits
     world.done()
     assert world.run().changes == ()
+
+
+def test_pages_are_as_large_as_the_server_allows(world, gitea):
+    gitea.stop()
+    gitea.allow_pages(of=100)
+    gitea.start()
+    try:
+        outcome = world.run()
+    finally:
+        gitea.stop()
+        gitea.allow_pages(of=50)
+        gitea.start()
+
+    assert (outcome.error, outcome.listed >= MANY, outcome.requests) == ("", True, 2)
 
 
 def test_a_push_and_the_first_commit_of_an_empty_repository_are_found_in_the_list(world, gitea):
