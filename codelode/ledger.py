@@ -84,7 +84,15 @@ class Catalog(Protocol):
         """Return the URL of each registered repository, in one round trip."""
 
     def groups(self) -> Mapping[RepositoryName, str]:
-        """Return the group of each repository that has one, in one round trip."""
+        """Return the group of each repository that has one, in one round trip.
+
+        It is that of the repositories with the same label, and the same readers at the code host,
+        see `covers`. It is set with the plan of the first run, and stays as long as the repository
+        is registered. It is not part of a Repository, which callers are shown.
+        """
+
+    def group(self, name: RepositoryName) -> str:
+        """Return the group of the repository; empty: it has none."""
 
     def get(self, name: RepositoryName) -> Repository | None: ...
 

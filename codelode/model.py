@@ -166,9 +166,6 @@ class Repository:
     patterns: FilePatterns = ALL_FILES
     is_pinned: bool = False  # False: the default ref is only the one that was indexed first
     label: Label | None = None  # None: admins alone see it
-    #: That of the repositories with the same label, and the same readers at the code host, see
-    #: `covers`. It is set with the plan of the first run and never changes; empty: there were none.
-    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,8 +236,7 @@ class Services:
 
     def _group(self, run: Run) -> str:
         """Return the group of the repository of a planned run. Cached: it never changes then."""
-        repository = self.ledger.get(run.repository)
-        return repository.group if repository else ""
+        return self.ledger.group(run.repository)
 
     def _permissions(self, name: str, version: str) -> HostPermissions | None:
         """Return the permissions of a connection. Cached by version: they take long to unpack."""

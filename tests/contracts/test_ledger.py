@@ -199,8 +199,7 @@ def test_a_repository_gets_a_group_with_its_first_plan_and_keeps_it(ledger):
     run, advance = start(ledger, item(1), group="=2")
     drain(ledger, run, advance)
     ledger.register(Repository(APP, "https://example.org/moved", MAIN))
-    assert [one.group for one in ledger.repositories()] == ["=1", ""]
-    assert [one.group for one in ledger.get_all([other, APP])] == ["", "=1"]
+    assert [ledger.group(name) for name in (APP, other)] == ["=1", ""]
 
 
 def test_a_repository_that_was_planned_without_a_group_gets_none(ledger):
@@ -210,7 +209,7 @@ def test_a_repository_that_was_planned_without_a_group_gets_none(ledger):
     drain(ledger, run, advance)
     run = ledger.create(APP, RefName("dev"))
     ledger.plan(run.id, manifest(item(1), group="=1"), ref=RefName("dev"), fingerprint=PRINT)
-    assert (ledger.groups(), ledger.get(APP).group) == ({}, "")
+    assert (ledger.groups(), ledger.group(APP)) == ({}, "")
 
 
 def test_a_name_that_is_registered_anew_has_no_group_until_it_is_planned(ledger):
@@ -218,7 +217,7 @@ def test_a_name_that_is_registered_anew_has_no_group_until_it_is_planned(ledger)
     ledger.unregister(APP)
     assert ledger.groups() == {}
     ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
-    assert (ledger.groups(), ledger.get(APP).group) == ({}, "")
+    assert (ledger.groups(), ledger.group(APP)) == ({}, "")
     start(ledger, item(1), group="=2")
     assert ledger.groups() == {APP: "=2"}
 

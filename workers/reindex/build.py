@@ -185,7 +185,7 @@ class Build:
         built = self.swap.built(place)
         records = {one.path: one for one in self.ledger.all(*place)}
         queries = sorted(filter(is_query, records.values()), key=lambda one: one.path)
-        group = self._group(repository.name)  # read after the records: they came later
+        group = self.ledger.group(repository.name)  # read after the records: they came later
         shaped_by = self._digest(queries) + group
         wanted = {path: one for path, one in records.items() if _is_held(one)}
         noted = ((path, _note(one, refs, shaped_by)) for path, one in wanted.items())
@@ -196,10 +196,6 @@ class Build:
         stale = [wanted[path] for path in notes]
         kept = len(wanted) - len(stale)
         return _Plan(place, refs, stale, leaving, notes, queries, group, kept)
-
-    def _group(self, name: RepositoryName) -> str:
-        found = self.ledger.get(name)
-        return found.group if found else ""
 
     def _digest(self, queries: Sequence[FileRecord]) -> str:
         """Digest the queries that files are parsed with: the ref's and the operator's."""

@@ -110,6 +110,7 @@ class MemoryLedger:
         self._stages = stages
         self._lock = threading.RLock()
         self._repositories: dict[RepositoryName, Repository] = {}
+        self._groups: dict[RepositoryName, str] = {}
         self._refs: dict[RepositoryName, dict[RefName, RefStatus]] = {}
         self._files: dict[RepositoryRef, dict[str, FileRecord]] = {}
         self._runs: dict[RunId, Run] = {}  # in order of creation
@@ -131,7 +132,7 @@ class MemoryLedger:
         known = self._repositories.get(repository.name)
         kept = known or Repository(repository.name, repository.url)
         self._repositories[repository.name] = replace(
-            repository, patterns=kept.patterns, label=kept.label, group=kept.group
+            repository, patterns=kept.patterns, label=kept.label
         )
 
     @_atomic
@@ -168,7 +169,11 @@ class MemoryLedger:
 
     @_atomic
     def groups(self) -> Mapping[RepositoryName, str]:
-        return {name: found.group for name, found in self._repositories.items() if found.group}
+        return dict(self._groups)
+
+    @_atomic
+    def group(self, name: RepositoryName) -> str:
+        return self._groups.get(name, "")
 
     @_atomic
     def get(self, name: RepositoryName) -> Repository | None:
@@ -209,7 +214,7 @@ class MemoryLedger:
             self._spent = {key: ms for key, ms in self._spent.items() if key[0] != run}
         for place in [place for place in self._files if place[0] == name]:
             del self._files[place]
-        for rows in (self._repositories, self._refs, self._active, self._waiting):
+        for rows in (self._repositories, self._groups, self._refs, self._active, self._waiting):
             rows.pop(name, None)
         self._leaving_refs = {place for place in self._leaving_refs if place[0] != name}
         self._generation += 1
@@ -341,6 +346,7 @@ class MemoryLedger:
         is_withdrawn = withdraws or run.kind is RunKind.TRIAL
         if is_withdrawn and name not in self._active and not self._refs.get(name):
             self._repositories.pop(name, None)
+            self._groups.pop(name, None)
             self._leaving.add(name)
             self._generation += 1
         return following
@@ -546,9 +552,8 @@ class MemoryLedger:
     # Steps inside the lock
 
     def _set_group(self, name: RepositoryName, group: str) -> None:
-        known = self._repositories.get(name)
-        if known is not None and not self._refs.get(name):
-            self._repositories[name] = replace(known, group=known.group or group)
+        if group and name in self._repositories and not self._refs.get(name):
+            self._groups.setdefault(name, group)
 
     def _come(self, run: RunId, stage: str) -> float:
         """Return what the run has spent at the stage, where it has files now."""

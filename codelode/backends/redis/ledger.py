@@ -57,8 +57,8 @@ from codelode.stages import FILE_STAGES, Stage, begins_at
 #: Elements per script call: long calls block every other client of the server.
 BATCH = 500
 
-#: Hashes by repository name: its registration, its patterns, its label, and its group.
-_CATALOG = ("repositories", "include", "exclude", "labels", "groups")
+#: Hashes by repository name: its registration, its patterns, and its label.
+_CATALOG = ("repositories", "include", "exclude", "labels")
 
 #: Ended runs that are kept, newest first.
 RUNS_KEPT = 1000
@@ -145,6 +145,11 @@ class RedisLedger:
             found: Any = self._client.hgetall(self._key("groups"))
         return {RepositoryName(name.decode()): group.decode() for name, group in found.items()}
 
+    def group(self, name: RepositoryName) -> str:
+        with translated():
+            found: Any = self._client.hget(self._key("groups"), name)
+        return (found or b"").decode()
+
     def get(self, name: RepositoryName) -> Repository | None:
         (found,) = self.get_all([name])
         return found
@@ -214,7 +219,7 @@ class RedisLedger:
             self._client.unlink(*map(self._key, keys))
             if leaving:
                 self._client.srem(self._key("leaving_refs"), *leaving)
-        self._run_script("forget", name, *_CATALOG)
+        self._run_script("forget", name, *_CATALOG, "groups")
 
     def mark_for_removal(self, name: RepositoryName) -> bool:
         return bool(self._run_script("mark_for_removal", name))
@@ -547,19 +552,11 @@ def _repository(
     include: bytes | None = None,
     exclude: bytes | None = None,
     label: bytes | None = None,
-    group: bytes | None = None,
 ) -> Repository:
     url, default_ref, *pinned = json.loads(value)
     patterns = FilePatterns(_patterns(include), _patterns(exclude))
-    return Repository(
-        name,
-        url,
-        default_ref,
-        patterns,
-        is_pinned=pinned == [1],
-        label=_label(label),
-        group=(group or b"").decode(),
-    )
+    is_pinned, known_label = pinned == [1], _label(label)
+    return Repository(name, url, default_ref, patterns, is_pinned=is_pinned, label=known_label)
 
 
 @lru_cache(maxsize=1 << 16)  # parsing 10,000 takes 20 ms, and gateways ask twice a second

@@ -109,7 +109,7 @@ class NewObject(NamedTuple):
         """Derive the id: two objects have equal ids exactly if everything stored is equal.
 
         `grams` returns the trigrams of the file of a first chunk, which follow from its id.
-        `group`: see `Repository.group`.
+        `group`: see `Catalog.groups`.
         """
         facts = _facts(chunk, refs)
         made = blake2b(facts.encode(), digest_size=16)
