@@ -52,6 +52,10 @@ BULK_DEBT_MS = 5_000
 #: Most time that a run can save up while it has no work at a stage, milliseconds.
 SAVED_MS = 10_000
 
+#: Least time for which a run indexes before a newer one of its ref supersedes it, seconds. A run
+#: that takes less ends by itself, and a newer one needs a plan of its own.
+SUPERSEDE_S = 20.0
+
 
 class Catalog(Protocol):
     """The registered repositories and the state of their refs."""
@@ -264,6 +268,18 @@ class Runs(Protocol):
 
     def stalled(self) -> tuple[RunId, ...]:
         """Return the runs in PULLING that no live worker has claimed: send their pulls again."""
+
+    def supersede(self) -> tuple[RunId, ...]:
+        """End runs for which a newer one of their ref is next, and return the newer ones.
+
+        These became active: send their pulls. A run is ended as CANCELLED when it has indexed for
+        SUPERSEDE_S, and for as long as planning it took, so that pushes without a pause do not keep
+        a repository from being indexed. What it has indexed stays. Runs that process unchanged
+        files again are neither ended nor the reason for it.
+        """
+
+    def successor(self, run: RunId) -> RunId | None:
+        """Return the run that superseded this one."""
 
 
 class Feeder(Protocol):

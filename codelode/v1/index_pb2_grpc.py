@@ -114,7 +114,8 @@ class IndexServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WatchRun(self, request, context):
-        """Streams the state of a run: now, and at each change until the run is over.
+        """Streams the state of a run: now, and at each change until the run is over. If a newer run of
+        the same ref supersedes it, that one follows.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -36,7 +36,9 @@ class IndexServiceStub:
     StartRun: _grpc.UnaryUnaryMultiCallable[_index_pb2.StartRunRequest, _index_pb2.StartRunResponse]
     """Starts a run that indexes a repository at a ref; registers the repository if it is new."""
     WatchRun: _grpc.UnaryStreamMultiCallable[_index_pb2.WatchRunRequest, _index_pb2.WatchRunResponse]
-    """Streams the state of a run: now, and at each change until the run is over."""
+    """Streams the state of a run: now, and at each change until the run is over. If a newer run of
+    the same ref supersedes it, that one follows.
+    """
     CancelRun: _grpc.UnaryUnaryMultiCallable[_index_pb2.CancelRunRequest, _index_pb2.CancelRunResponse]
     """Ends a run. Files that it has indexed so far stay in the index."""
     ListRepositories: _grpc.UnaryUnaryMultiCallable[_index_pb2.ListRepositoriesRequest, _index_pb2.ListRepositoriesResponse]
@@ -69,7 +71,9 @@ class IndexServiceAsyncStub(IndexServiceStub):
     StartRun: _aio.UnaryUnaryMultiCallable[_index_pb2.StartRunRequest, _index_pb2.StartRunResponse]  # type: ignore[assignment]
     """Starts a run that indexes a repository at a ref; registers the repository if it is new."""
     WatchRun: _aio.UnaryStreamMultiCallable[_index_pb2.WatchRunRequest, _index_pb2.WatchRunResponse]  # type: ignore[assignment]
-    """Streams the state of a run: now, and at each change until the run is over."""
+    """Streams the state of a run: now, and at each change until the run is over. If a newer run of
+    the same ref supersedes it, that one follows.
+    """
     CancelRun: _aio.UnaryUnaryMultiCallable[_index_pb2.CancelRunRequest, _index_pb2.CancelRunResponse]  # type: ignore[assignment]
     """Ends a run. Files that it has indexed so far stay in the index."""
     ListRepositories: _aio.UnaryUnaryMultiCallable[_index_pb2.ListRepositoriesRequest, _index_pb2.ListRepositoriesResponse]  # type: ignore[assignment]
@@ -111,7 +115,9 @@ class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _index_pb2.WatchRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_index_pb2.WatchRunResponse], _abc.AsyncIterator[_index_pb2.WatchRunResponse]]:
-        """Streams the state of a run: now, and at each change until the run is over."""
+        """Streams the state of a run: now, and at each change until the run is over. If a newer run of
+        the same ref supersedes it, that one follows.
+        """
 
     @_abc_1.abstractmethod
     def CancelRun(

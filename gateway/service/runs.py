@@ -52,13 +52,23 @@ async def start(dependencies: Dependencies, principal: Principal, request: Start
 async def watch(
     dependencies: Dependencies, principal: Principal, run_id: str
 ) -> AsyncIterator[Run]:
-    """Yield the run now and whenever it changes, until it is over. Raises NotFound."""
+    """Yield the run now and whenever it changes, until it is over. Raises NotFound.
+
+    A run that is superseded is followed by the newer one, so that who waits for a commit also gets
+    it.
+    """
     note(run=run_id)
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
+    successor = dependencies.ledger.successor
     last: Run | None = None
     pause_s = WATCH_S[0]
     while last is None or not last.state.is_over:
         run = await asyncio.to_thread(catalog.run, run_id)
+        is_cancelled = run.state is RunState.CANCELLED
+        newer = await asyncio.to_thread(successor, run.id) if is_cancelled else None
+        if newer is not None:
+            run_id = newer
+            continue
         if run != last:
             involve([run.repository])
             last, pause_s = run, WATCH_S[0]

@@ -51,6 +51,7 @@ ONE = Revision("1" * 40)
 TWO = Revision("2" * 40)
 PRINT = "parser-1 static"
 AWAY = "Weaviate does not answer"
+PATHS = ["src/1.py", "src/2.py"]
 
 Make = Callable[..., RedisLedger | MemoryLedger]
 
@@ -964,6 +965,52 @@ def test_a_run_that_begins_later_has_no_advantage_of_its_idle_time(make):
     later = ledger.create(RepositoryName("later"), DEFAULT_REF).id
     ledger.plan(later, manifest(item(1)), ref=MAIN, fingerprint=PRINT)
     assert ledger.begin(first, [item(1).path], **turn) == (2,)
+
+
+def test_a_newer_run_supersedes_one_of_its_ref_and_what_was_indexed_stays(make):
+    ledger = make(supersede_s=0)
+    ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
+    run, _ = start(ledger, item(1), item(2))
+    ledger.done(run.id, [indexed(item(1))])
+    wait_ms(50)
+    assert ledger.supersede() == ()
+    newer = ledger.create(APP, DEFAULT_REF)
+
+    assert ledger.supersede() == (newer.id,)
+
+    ended = ledger.run(run.id)
+    assert (ended.state, ended.error) == (RunState.CANCELLED, f"superseded by run {newer.id}")
+    assert (ledger.successor(run.id), ledger.successor(newer.id)) == (newer.id, None)
+    assert ledger.done(run.id, [indexed(item(2))]) == Advance()
+    states = {path: one.state for path, one in ledger.records(APP, MAIN, PATHS).items()}
+    assert states == {PATHS[0]: FileState.INDEXED, PATHS[1]: FileState.PENDING}
+    assert not ledger.refs(APP)[0].is_clean
+    assert ledger.active(APP) == newer.id
+    assert ledger.run(newer.id).state is RunState.PULLING
+    assert ledger.supersede() == ()
+
+
+@pytest.mark.parametrize(
+    "why", ["young", "other ref", "behind", "redone", "redoes", "not planned", "slowly planned"]
+)
+def test_a_run_is_not_superseded(make, why):
+    ledger = make(supersede_s=60 if why == "young" else 0)
+    ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
+    redone = [Reprocess.FAILED]
+    run = ledger.create(APP, DEFAULT_REF, reprocess=redone if why == "redone" else ())
+    ledger.claim(run.id, worker="puller")
+    if why == "slowly planned":
+        wait_ms(500)
+    if why != "not planned":
+        ledger.plan(run.id, manifest(item(1)), ref=MAIN, fingerprint=PRINT)
+    wait_ms(50)
+    if why in ("other ref", "behind"):
+        ledger.create(APP, RefName("dev"))
+    if why != "other ref":
+        ledger.create(APP, DEFAULT_REF, reprocess=redone if why == "redoes" else ())
+
+    assert ledger.supersede() == ()
+    assert not ledger.run(run.id).state.is_over
 
 
 def test_a_live_worker_keeps_its_claim_a_dead_one_does_not(make):

@@ -27,6 +27,7 @@ from codelode.model import (
 )
 from codelode.settings import Settings
 from codelode.v1 import index_pb2
+from tests.waiting import until
 
 URL = "https://host.example/acme/http"
 NAME = RepositoryName("acme/http")
@@ -252,6 +253,24 @@ async def test_watching_shows_each_state_until_the_run_is_over(indexing, ledger)
     last = (await watch.read()).run
     assert (last.state, last.done, last.failed) == ("complete", 1, 1)
     assert await watch.read() is grpc.aio.EOF  # type: ignore[attr-defined]
+
+
+async def test_who_watches_a_run_that_is_superseded_sees_the_newer_one(indexing, ledger):
+    ledger._supersede_s = 0.0
+    run = await start(indexing)
+    ledger.claim(run.id, worker="puller")
+    pull(ledger, run, "a.py")
+    watch = indexing.WatchRun(index_pb2.WatchRunRequest(run_id=run.id))
+    assert (await watch.read()).run.state == "indexing"
+    newer = await start(indexing)
+    await until(ledger.supersede, "the newer run to begin")
+
+    following = (await watch.read()).run
+    assert (following.id, following.state) == (newer.id, "pulling")
+    pull(ledger, newer, "a.py")
+    assert (await watch.read()).run.state == "indexing"
+    finish(ledger, newer, "a.py")
+    assert (await watch.read()).run.state == "complete"
 
 
 async def test_watching_a_run_that_is_over_sends_it_once(indexing, ledger):

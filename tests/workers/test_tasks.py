@@ -24,6 +24,7 @@ from codelode.model import (
 )
 from codelode.settings import load
 from codelode.stages import FILE_STAGES
+from tests.waiting import wait_until
 from tests.workers import test_layouts
 from workers import services
 from workers.delivery import tasks, upkeep
@@ -239,6 +240,20 @@ def test_a_removed_ref_is_cleared_up_by_whoever_looks_next(own, messages):
 
     assert sent == {"repository": APP, "ref": dev}
     assert own.ledger.refs_being_removed() == frozenset()
+
+
+def test_a_run_that_supersedes_another_is_pulled(own, messages):
+    own.ledger._supersede_ms = 0
+    run = start(own)
+    own.ledger.claim(run, worker="this")
+    planned = FileManifest(Revision("b" * 40), (WorkItem("a.py", BlobId("c" * 40)),))
+    own.ledger.plan(run, planned, ref=DEFAULT_REF, fingerprint="")
+    newer = own.ledger.create(APP, DEFAULT_REF)
+
+    wait_until(lambda: upkeep.reap() or own.ledger.successor(run), "the newer run to begin")
+
+    assert own.ledger.run(run).state is RunState.CANCELLED
+    assert {"run": newer.id} in [sent for sent, _ in messages(jobs.PULL)]
 
 
 def test_a_run_whose_workers_died_too_often_fails(own):

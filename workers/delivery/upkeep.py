@@ -32,13 +32,16 @@ _removing = threading.Lock()
 
 @app.task(name=jobs.REAP_TASK)
 def reap() -> None:
-    """Resend the jobs of dead workers and lost messages."""
+    """Resend the jobs of dead workers and lost messages, and end runs for newer ones."""
     ledger, waiting = services().ledger, _waiting()
     for run, items in ledger.reap(waiting=waiting).items():
         log.warning("files_requeued", run=run, files=len(items))
         delivery().publish(run, Advance(items))
     for run in ledger.stalled() if not waiting[jobs.PULL] else ():
         log.warning("pull_requeued", run=run)
+        outbox.pull(delivery().existing(run))
+    for run in ledger.supersede():
+        log.info("run_superseded", by=run)
         outbox.pull(delivery().existing(run))
     for name in ledger.being_removed() if not waiting[jobs.STORE] else ():
         outbox.forget(name)

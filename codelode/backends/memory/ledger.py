@@ -25,6 +25,7 @@ from codelode.ledger import (
     HELD,
     NOT_IN_FLIGHT,
     SAVED_MS,
+    SUPERSEDE_S,
     Advance,
     FileManifest,
     WorkItem,
@@ -74,6 +75,8 @@ class _Plan:
     weight: int = 1
     owner: str = ""  # the worker that pulls it
     since: float = 0.0
+    claimed: float = 0.0
+    planned: float = 0.0
     attempts: int = 0  # claims of the pull
 
 
@@ -99,6 +102,7 @@ class MemoryLedger:
         requeue_s: float = 20.0,
         lease_s: float = 300.0,
         worker_ttl_s: float = 9.0,
+        supersede_s: float = SUPERSEDE_S,
         now: Callable[[], float] = time.time,
         stages: Sequence[Stage] = FILE_STAGES,
     ) -> None:
@@ -106,11 +110,13 @@ class MemoryLedger:
         self._requeue_s = requeue_s
         self._lease_s = lease_s
         self._worker_ttl_s = worker_ttl_s
+        self._supersede_s = supersede_s
         self._now = now
         self._stages = stages
         self._lock = threading.RLock()
         self._repositories: dict[RepositoryName, Repository] = {}
         self._groups: dict[RepositoryName, str] = {}
+        self._successors: dict[RunId, RunId] = {}
         self._refs: dict[RepositoryName, dict[RefName, RefStatus]] = {}
         self._files: dict[RepositoryRef, dict[str, FileRecord]] = {}
         self._runs: dict[RunId, Run] = {}  # in order of creation
@@ -211,6 +217,7 @@ class MemoryLedger:
         self._leaving.add(name)
         for run in [run.id for run in self._runs.values() if run.repository == name]:
             del self._runs[run], self._plans[run]
+            self._successors.pop(run, None)
             self._spent = {key: ms for key, ms in self._spent.items() if key[0] != run}
         for place in [place for place in self._files if place[0] == name]:
             del self._files[place]
@@ -320,6 +327,7 @@ class MemoryLedger:
         if plan.owner != worker and self._is_alive(plan.owner):
             return HELD
         plan.owner, plan.since = worker, self._now()
+        plan.claimed = self._now()
         plan.attempts += 1
         self._runs[run] = replace(self._runs[run], waits_for="")
         return plan.attempts
@@ -374,6 +382,33 @@ class MemoryLedger:
             and self._age(self._plans[run].since) > self._requeue_s
         )
 
+    @_atomic
+    def supersede(self) -> tuple[RunId, ...]:
+        became: list[RunId] = []
+        for name, active in list(self._active.items()):
+            run, newer = self._runs[active], next(iter(self._waiting.get(name, ())), None)
+            if newer and self._is_superseded(run, self._runs[newer]):
+                self._successors[run.id] = newer
+                self._end(run, RunState.CANCELLED, f"superseded by run {newer}", withdraws=False)
+                became.append(newer)
+        return tuple(became)
+
+    def _is_superseded(self, run: Run, newer: Run) -> bool:
+        plan = self._plans[run.id]
+        planning_s, indexing_s = plan.planned - plan.claimed, self._age(plan.planned)
+        return (
+            run.state is RunState.INDEXING
+            and run.ref == newer.ref
+            and run.kind is newer.kind is RunKind.INDEX
+            and not run.reprocess
+            and not newer.reprocess
+            and indexing_s > max(self._supersede_s, planning_s)
+        )
+
+    @_atomic
+    def successor(self, run: RunId) -> RunId | None:
+        return self._successors.get(run)
+
     # Feeder
 
     @_atomic
@@ -398,6 +433,7 @@ class MemoryLedger:
         plan = self._plans[run]
         plan.todo, plan.fingerprint = list(manifest.items), fingerprint
         plan.patterns, plan.committed_at = manifest.patterns, manifest.committed_at
+        plan.planned = self._now()
         plan.weight = manifest.share.weight
         self._set_group(found.repository, manifest.group)
         self._mark_unclean(found.repository, ref, fingerprint, is_rebuild=manifest.is_rebuild)

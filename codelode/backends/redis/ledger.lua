@@ -298,7 +298,8 @@ local run, worker = ARGV[1], ARGV[2]
 if run_field(run, 'state') ~= 'pulling' then return 0 end
 local owner = run_field(run, 'owner')
 if owner ~= worker and is_alive(owner) then return 0 end
-redis.call('HSET', key('run:' .. run), 'owner', worker, 'since_ms', now_ms(), 'waits_for', '')
+redis.call('HSET', key('run:' .. run), 'owner', worker, 'since_ms', now_ms(), 'waits_for', '',
+  'claimed_ms', now_ms())
 return redis.call('HINCRBY', key('run:' .. run), 'attempts', 1)
 
 --- unclaim
@@ -344,6 +345,30 @@ for i = 2, #all, 2 do
   if run_field(run, 'state') == 'pulling' and not is_alive(run_field(run, 'owner'))
       and now_ms() - run_field(run, 'since_ms') > tonumber(ARGV[1]) then
     found[#found + 1] = run
+  end
+end
+return found
+
+--- supersede
+-- age_ms -> ids of the runs that became active
+local found = {}
+-- A run that takes longer to plan goes on for longer, so that most of the time goes into indexing.
+local function has_gone_on(run)
+  local planned, claimed = run_field(run, 'planned_ms'), run_field(run, 'claimed_ms')
+  local ms = planned and claimed and now_ms() - planned
+  return ms and ms > math.max(tonumber(ARGV[1]), planned - claimed)
+end
+local function is_plain(run, state)
+  return run_field(run, 'state') == state and (run_field(run, 'kind') or 'index') == 'index'
+    and (run_field(run, 'redo') or '') == ''
+end
+local active = redis.call('HGETALL', key('active'))
+for i = 1, #active, 2 do
+  local run, newer = active[i + 1], redis.call('LINDEX', key('queue:' .. active[i]), 0)
+  if newer and run_field(newer, 'ref') == run_field(run, 'ref') and is_plain(run, 'indexing')
+      and is_plain(newer, 'queued') and has_gone_on(run) then
+    redis.call('HSET', key('run:' .. run), 'successor', newer)
+    found[#found + 1] = end_run(run, 'cancelled', 'superseded by run ' .. newer, false)
   end
 end
 return found
@@ -420,7 +445,8 @@ if ARGV[5] ~= '' and known then
     cjson.encode({cjson.decode(known)[1], run_field(run, 'resolved'), tonumber(ARGV[5])}))
 end
 local total = redis.call('LLEN', key('run:' .. run .. ':todo'))
-redis.call('HSET', key('run:' .. run), 'state', 'indexing', 'skipped', ARGV[3], 'total', total)
+redis.call('HSET', key('run:' .. run), 'state', 'indexing', 'skipped', ARGV[3], 'total', total,
+  'planned_ms', now_ms())
 redis.call('HSET', key('run:' .. run), 'is_bulk', ARGV[6], 'weight', ARGV[7])
 return advance(run, window)
 

@@ -29,6 +29,7 @@ from codelode.ledger import (
     BULK_DEBT_MS,
     BULK_SHARE,
     SAVED_MS,
+    SUPERSEDE_S,
     Advance,
     FileManifest,
     WorkItem,
@@ -76,7 +77,7 @@ class RedisLedger:
     """Implements the port Ledger.
 
     `window`: files in flight per run. `requeue_s`, `lease_s`: see `codelode.settings`.
-    `worker_ttl_s`: a worker silent for so long is taken for dead.
+    `worker_ttl_s`: a worker silent for so long is taken for dead. `supersede_s`: see SUPERSEDE_S.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class RedisLedger:
         requeue_s: float = 20.0,
         lease_s: float = 300.0,
         worker_ttl_s: float = 9.0,
+        supersede_s: float = SUPERSEDE_S,
         stages: Sequence[Stage] = FILE_STAGES,
     ) -> None:
         self._client = client
@@ -96,6 +98,7 @@ class RedisLedger:
         self._requeue_ms = int(requeue_s * 1000)
         self._lease_ms = int(lease_s * 1000)
         self._worker_ttl_ms = int(worker_ttl_s * 1000)
+        self._supersede_ms = int(supersede_s * 1000)
         entries = [begins_at(is_removal=one, stages=stages).name for one in (False, True)]
         names = "local first, last = '{}', '{}'\n".format(*entries)
         numbers = f"{AHEAD_MS}, {BULK_SHARE}, {BULK_DEBT_MS}"
@@ -331,6 +334,15 @@ class RedisLedger:
     def stalled(self) -> tuple[RunId, ...]:
         found = self._run_script("stalled", self._requeue_ms)
         return tuple(RunId(run.decode()) for run in found)
+
+    def supersede(self) -> tuple[RunId, ...]:
+        found = self._run_script("supersede", self._supersede_ms)
+        return tuple(RunId(run.decode()) for run in found)
+
+    def successor(self, run: RunId) -> RunId | None:
+        with translated():
+            found: Any = self._client.hget(self._key(f"run:{run}"), "successor")
+        return RunId(found.decode()) if found else None
 
     # Feeder
 
