@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-#: Processor time for each file, and for each second that parsing takes in the process of a plan.
-#: With the embedded store and embedder, this was within a fifth of the processor time of 18 of 19
-#: runs of ten repositories (tests/bench/results/2026-11-26-plan-parsing.json).
+#: Processor time for each file, and for each second that parsing takes in the process of a plan,
+#: fitted to 19 runs of ten repositories with the embedded store and embedder. When these were
+#: repeated, the time that follows was within a fifth for all of them, and the processor time, which
+#: varies with what else the machine does, for 11 of them
+#: (tests/bench/results/2026-11-26-plan-parsing.json).
 FILE_S, PER_PARSING_S = 0.0099, 2.6
 
-#: The same for a run, a file, and a chunk, where nothing was parsed: within a fifth for 14 of 19.
+#: The same for a run and a chunk, where nothing was parsed; these say less.
 RUN_S, CHUNK_S = 0.2, 0.0019
 
 #: Time for which a run waits besides, for messages and for git to pull little, seconds.
