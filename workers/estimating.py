@@ -163,17 +163,16 @@ def estimate(
     )
     if not sampled.tokens_per_s and registry.is_embedder_remote(settings):
         return made
-    work_s = _work_s(made, found, sums, like=overall) if sums else made.work_s
+    work_s = _work_s(made, sums, like=overall) if sums else made.work_s
     return replace(made, seconds=_seconds(made, work_s, sampled, cores=_cores()))
 
 
-def _work_s(made: Estimate, found: Survey, sums: Mapping[str, Sample], *, like: Sample) -> float:
+def _work_s(made: Estimate, sums: Mapping[str, Sample], *, like: Sample) -> float:
     """Return the processor time of a run, by the files and by how long parsing them takes."""
     parsing_s = 0.0
-    for name, items in found.files.items():
-        some = sums.get(name, like)
-        size_bytes = sum(item.size_bytes for item in items)
-        parsing_s += some.parsing_s * size_bytes / max(1, some.size_bytes)
+    for row in made.languages:
+        some = sums.get(row.language, like)
+        parsing_s += some.parsing_s * row.size_bytes / max(1, some.size_bytes)
     return (made.files + made.removals) * FILE_S + parsing_s * PER_PARSING_S
 
 
