@@ -230,7 +230,10 @@ class Runs(Protocol):
     def run(self, run: RunId) -> Run | None: ...
 
     def recent(self, visible: Visibility, *, limit: int = 20) -> tuple[Run, ...]:
-        """Return the latest runs of the visible repositories, newest first."""
+        """Return the latest runs of the visible repositories, newest first.
+
+        A run that only plans is not among them when it is over: it says nothing about the index.
+        """
 
     def claim(self, run: RunId, *, worker: str) -> int:
         """Claim the pull of a run; return the number of the attempt, from 1.

@@ -459,6 +459,23 @@ def test_a_repository_that_was_registered_for_a_plan_leaves_with_it(ledger, ends
     assert ledger.run(run.id).state == ends
 
 
+@pytest.mark.parametrize("kind", [RunKind.PLAN, RunKind.TRIAL])
+@pytest.mark.parametrize("ends", ["planned", "failed", "cancelled"])
+def test_a_plan_that_is_over_is_found_by_its_id_alone(ledger, kind, ends):
+    before = ledger.create(APP, MAIN)
+    ledger.end(before.id, RunState.CANCELLED)
+    run = ledger.create(APP, MAIN, kind=kind)
+    assert ledger.recent(EVERYTHING)[0] == run
+    if ends == "planned":
+        planned(ledger, run)
+    else:
+        ledger.end(run.id, RunState(ends), "its host does not have it")
+
+    for visible in (EVERYTHING, Visibility.of([APP])):
+        assert [one.id for one in ledger.recent(visible)] == [before.id]
+    assert ledger.run(run.id).state == ends
+
+
 def test_a_repository_that_a_run_waits_for_stays_after_the_plan(ledger):
     trial = ledger.create(APP, MAIN, kind=RunKind.TRIAL)
     run = ledger.create(APP, MAIN)

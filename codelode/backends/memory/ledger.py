@@ -316,7 +316,8 @@ class MemoryLedger:
 
     @_atomic
     def recent(self, visible: Visibility, *, limit: int = 20) -> tuple[Run, ...]:
-        found = [run for run in self._runs.values() if run.repository in visible]
+        listed = (run for run in self._runs.values() if run.repository in visible)
+        found = [run for run in listed if run.kind is RunKind.INDEX or not run.state.is_over]
         return tuple(found[::-1][:limit])
 
     @_atomic

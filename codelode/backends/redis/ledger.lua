@@ -206,11 +206,19 @@ end
 local function is_over(state)
   return state ~= 'queued' and state ~= 'pulling' and state ~= 'indexing'
 end
--- Ends an open run. `withdraws`: unregister a repository of which nothing was ever planned.
--- Returns the next run id or ''.
+-- How long a run is kept that only planned, for whoever waits for its estimate, seconds.
+local PLAN_KEPT_S = 86400
+-- Ends an open run, which is not among the runs any more if it only plans. `withdraws`: unregister
+-- a repository of which nothing was ever planned. Returns the next run id or ''.
 local function end_run(run, state, reason, withdraws)
   local following, repository = close_run(run, state, reason), run_field(run, 'repository')
-  if (withdraws or run_field(run, 'kind') == 'trial')
+  local kind = run_field(run, 'kind') or 'index'
+  if kind ~= 'index' then
+    redis.call('ZREM', key('runs'), run)
+    redis.call('ZREM', key('runs:' .. repository), run)
+    redis.call('EXPIRE', key('run:' .. run), PLAN_KEPT_S)
+  end
+  if (withdraws or kind == 'trial')
       and redis.call('HEXISTS', key('active'), repository) == 0
       and redis.call('EXISTS', key('refs:' .. repository)) == 0 then
     redis.call('SADD', key('leaving'), repository)

@@ -496,6 +496,16 @@ def test_a_run_that_failed_is_repeated(world):
     assert world.told() == {(Action.UPDATE, "acme/open")}
 
 
+def test_a_plan_that_failed_starts_no_run(world):
+    world.run()
+    world.done()
+    plan = world.ledger.create(RepositoryName("acme/open"), DEFAULT_REF, kind=RunKind.PLAN)
+    world.ledger.end(plan.id, RunState.FAILED, "its host does not have it")
+
+    world.run()
+    assert (world.told(), world.outbox.runs) == (set(), [])
+
+
 def all_but_one_done(world):
     """Complete the runs that were started, but for the first one, and return that."""
     going_on, *others = world.outbox.runs
