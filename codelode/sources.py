@@ -15,12 +15,14 @@
           exclude: ["acme/archive-*"]
           every: 15m
 
-Credentials are never in the file: it names an environment variable or a file that holds them.
+Credentials are never in the file: it names an environment variable or a file that holds them. The
+path of such a file starts at the folder of the sources file, unless it begins with / or ~.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -111,7 +113,7 @@ class Secret:
     def value(self) -> str:
         """Return the secret as it is now. Raises InvalidSettings that names where it should be."""
         if self.file:
-            return read_secret(Path(self.file).expanduser())
+            return read_secret(Path(self.file))
         found = environment.variable(self.env).strip()
         if not found:
             raise InvalidSettings(
@@ -214,7 +216,24 @@ def read(path: Path) -> tuple[Connection, ...]:
 
 def parse(content: str, *, file: str) -> tuple[Connection, ...]:
     """Return the connections. Raises InvalidSettings with the line of what is wrong."""
-    return declarations.parsed(content, _connections, file=file, empty="connections: []")
+    found = declarations.parsed(content, _connections, file=file, empty="connections: []")
+    return tuple(_placed(one, Path(file).expanduser().absolute().parent) for one in found)
+
+
+def _placed(one: Connection, folder: Path) -> Connection:
+    """Return a connection whose secrets are in files below a folder, where a path is relative."""
+
+    def placed(secret: Secret) -> Secret:
+        file = secret.file and str(folder / os.path.expanduser(secret.file))
+        return replace(secret, file=file)
+
+    return replace(
+        one,
+        token=one.token and placed(one.token),
+        webhook_secret=one.webhook_secret and placed(one.webhook_secret),
+        app=one.app and replace(one.app, private_key=placed(one.app.private_key)),
+        ssh=one.ssh and replace(one.ssh, private_key=placed(one.ssh.private_key)),
+    )
 
 
 def _connections(root: yaml.Node) -> tuple[Connection, ...]:

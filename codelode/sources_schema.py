@@ -55,11 +55,13 @@ def _described(schema: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 _NAME = {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,31}$"}
+_ENV = _described({"type": "string"}, "The environment variable that holds it.")
+_FILE = _described({"type": "string"}, "The file that holds it, from the folder of this file.")
 _SECRET = {
     "oneOf": [
-        _object({name: {"type": "string"}}, required=(name,)) for name in ("env", "file")
+        _object({name: value}, required=(name,)) for name, value in (("env", _ENV), ("file", _FILE))
     ]
-}  # fmt: skip
+}
 _TOKEN_OR_APP = [{"required": [name]} for name in ("token", "app")]
 _ID = {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"}]}
 _APP = _object(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -11,6 +13,7 @@ from codelode.repository_rules import FIELDS as RULES
 from codelode.repository_rules import HostVisibility, RepositoryRules, Urgency
 from codelode.sources import FIELDS, App, Connection, HostKind, PermissionSync, Secret, parse, read
 from codelode.sources_schema import schema
+from tests.ssh_keys import new_ssh_key
 
 GOOD = """
 connections:
@@ -290,6 +293,32 @@ def test_a_secret_is_read_where_the_file_says(tmp_path, monkeypatch):
         Secret(env="GITEA_TOKEN").value()
     with pytest.raises(InvalidSettings, match="missing"):
         Secret(file=str(tmp_path / "missing")).value()
+
+
+def test_the_path_of_a_secret_starts_at_the_folder_of_the_file(tmp_path, monkeypatch):
+    (tmp_path / "sources.yaml").write_text(
+        "connections:\n"
+        "- name: work\n  kind: gitea\n  url: https://h.example\n  token: {file: secrets/token}\n"
+        "  webhook_secret: {file: ../hooks}\n"
+        f"  ssh: {{private_key: {{file: key}}, known_hosts: 'h.example {new_ssh_key()[1]}'}}\n"
+        "- {name: app, kind: github, organisation: acme,\n"
+        "   app: {id: 1, private_key: {file: /run/app.pem}}, webhook_secret: {file: ~/hooks}}\n"
+        "- {name: odd, kind: gitea, url: 'https://h.example', token: {file: ~no-such-user/t}}\n"
+    )
+    monkeypatch.setenv("HOME", "/home/somebody")
+    monkeypatch.chdir("/")
+    work, app, odd = read(tmp_path / "sources.yaml")
+
+    assert (work.token.file, work.token.line) == (str(tmp_path / "secrets/token"), 5)
+    assert work.webhook_secret.file == str(tmp_path / "../hooks")
+    assert work.ssh.private_key.file == str(tmp_path / "key")
+    assert app.app.private_key.file == "/run/app.pem"
+    assert app.webhook_secret.file == "/home/somebody/hooks"
+    monkeypatch.chdir(tmp_path)
+    assert odd.token.file == str(tmp_path / "~no-such-user/t")
+    assert read(Path("sources.yaml")) == (work, app, odd)
+    with pytest.raises(InvalidSettings, match=str(tmp_path / "secrets/token")):
+        work.token.value()
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
