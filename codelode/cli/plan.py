@@ -12,11 +12,13 @@ from codelode.cli import printing
 from codelode.cli.failures import FAILED
 from codelode.cli.index import waited
 from codelode.cli.options import json_option, server_option
+from codelode.cli.workers import with_workers
 from codelode.client.locator import locator
 from codelode.counts import counted
 from codelode.errors import CodelodeError
 from codelode.estimates import CORE_RATE, WAIT_S, Estimate, work_s
 from codelode.model import Run, RunState
+from codelode.stages import PULL
 
 if TYPE_CHECKING:
     from codelode.client import Client
@@ -154,7 +156,8 @@ def plan(
     """
     if is_all == bool(targets):
         raise click.UsageError("give repositories, or --all for every repository")
-    rates = _rates(client, embedding_price=embedding_price, summary_price=summary_price)
+    runs_now = with_workers(client, PULL.name, what="nothing can be planned").runs
+    rates = _rates(client, runs_now, embedding_price=embedding_price, summary_price=summary_price)
     runs: list[Run] = []
     status = 0
     for target in _found(client, targets):
@@ -187,9 +190,10 @@ def _found(client: Client, targets: Sequence[str]) -> list[_Target]:
     return [by_url.get(one.url, one) if not one.name else one for one in given] or known
 
 
-def _rates(client: Client, *, embedding_price: float, summary_price: float) -> _Rates:
+def _rates(
+    client: Client, runs: Sequence[Run], *, embedding_price: float, summary_price: float
+) -> _Rates:
     """Return the speed of the recent runs that the caller sees, and what others have left."""
-    runs = client.status().runs
     chunks = {
         known.repository.name: known.refs[0].chunks / known.refs[0].files  # of the default ref
         for known in client.repositories()

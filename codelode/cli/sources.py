@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ import click
 from codelode.cli import printing
 from codelode.cli.failures import FAILED
 from codelode.cli.options import declared_file, json_option, server_option
+from codelode.cli.workers import with_workers
 from codelode.counts import counted
 from codelode.stages import CONTROL
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 _COLUMNS = ("connection", "kind", "repositories of", "listed at", "listed", "followed", "requests")
 _CHECKED = ("connection", "kind", "address", "repositories", "permissions", "webhooks")
 
-#: Interval at which a command that waits asks for the state, and after which it says so, seconds.
+#: Interval at which a command that waits asks for the state, and after which it says so and asks
+#: whether there are workers, seconds.
 _POLL_S, _LONG_S = 0.3, 5.0
 
 
@@ -190,8 +191,11 @@ def _awaited(
     before: Source | None,
     is_done: Callable[[Source | None, Source], bool],
 ) -> Source:
-    """Return the connection when it is done. `before`: None if it was not known then."""
-    long_at = time.monotonic() + _LONG_S
+    """Return the connection when it is done. `before`: None if it was not known then.
+
+    Raises Unavailable if no worker is there to do it.
+    """
+    long_at, is_told = time.monotonic() + _LONG_S, False
     while True:
         now = {one.connection: one for one in client.sources().sources}.get(name)
         if now is None:
@@ -199,11 +203,13 @@ def _awaited(
         if is_done(before, now):
             return now
         if time.monotonic() >= long_at:
-            printing.note(
-                f"waiting for a worker to list {name}; `codelode status` shows how many workers "
-                f"the queue {CONTROL} has"
-            )
-            long_at = math.inf
+            with_workers(client, CONTROL, what=f"{name} is not listed yet")
+            if not is_told:
+                printing.note(
+                    f"waiting for a worker to list {name}; `codelode status` shows how many "
+                    f"workers the queue {CONTROL} has"
+                )
+            long_at, is_told = time.monotonic() + _LONG_S, True
         time.sleep(_POLL_S)
 
 

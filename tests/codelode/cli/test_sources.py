@@ -41,6 +41,36 @@ def test_a_sync_that_takes_long_says_what_it_waits_for(served, gateway, monkeypa
     assert "shows how many workers the queue control has" in slow.err
 
 
+@pytest.mark.parametrize("command", ["sources sync work --wait", "sources plan work", "plan --all"])
+def test_a_command_that_waits_for_workers_ends_where_there_are_none(
+    served, gateway, monkeypatch, command
+):
+    monkeypatch.setattr("codelode.cli.sources._LONG_S", 0.0)
+    monkeypatch.setattr("codelode.cli.workers.NONE_S", 0.0)
+    gateway.sources = [index_pb2.Source(connection="work")]
+    gateway.listed_after, gateway.workers = 10**6, [0]
+    got = served(*command.split())
+
+    assert (got.status, got.out) == (2, "")
+    queue = "pull" if command.startswith("plan") else "control"
+    assert f"no worker has listened to the queue {queue}" in got.err
+    assert "run `codelode up`" in got.err
+    assert not [one for one in gateway.requests if isinstance(one, index_pb2.StartRunRequest)]
+
+
+def test_workers_that_are_there_in_time_or_of_which_nobody_knows_are_waited_for(
+    served, gateway, monkeypatch
+):
+    monkeypatch.setattr("codelode.cli.sources._LONG_S", 0.0)
+    monkeypatch.setattr("codelode.cli.workers.ASK_S", 0.0)
+    for workers, notes in ([0, 0, 1], 1), ([-1], 0):  # -1: the broker cannot ask them
+        gateway.sources = [index_pb2.Source(connection="work", listed=3)]
+        gateway.listed_after, gateway.workers = 3, workers
+        got = served("sources", "sync", "work", "--wait")
+        assert got.status == 0
+        assert got.err.count("no worker listens to the queue control") == notes
+
+
 @pytest.mark.parametrize("command", ["sync --wait", "plan"])
 def test_a_host_that_cannot_be_read_is_an_error(served, gateway, command):
     name, *options = command.split()

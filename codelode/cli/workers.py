@@ -1,0 +1,41 @@
+"""End commands that wait for workers when there are none."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from codelode.cli import printing
+from codelode.errors import Unavailable
+
+if TYPE_CHECKING:
+    from codelode.client import Client, Status
+
+#: For how long a queue may be without a worker, and how often this is asked, seconds. Workers that
+#: start listen within less, also on a slow machine.
+NONE_S, ASK_S = 30.0, 2.0
+
+
+def with_workers(client: Client, queue: str, *, what: str) -> Status:
+    """Return the status of the cluster as soon as a worker listens to the queue.
+
+    `what`: what cannot be done without one, for the error. Raises Unavailable if there is none for
+    NONE_S.
+    """
+    until, is_told = time.monotonic() + NONE_S, False
+    while _has_none(status := client.status(), queue):
+        if time.monotonic() >= until:
+            raise Unavailable(
+                f"{what}: no worker has listened to the queue {queue} for {NONE_S:.0f} s; start "
+                "the workers: run `codelode up`, or the service pull of Docker Compose"
+            )
+        if not is_told:
+            printing.note(f"no worker listens to the queue {queue}; waiting for one")
+            is_told = True
+        time.sleep(ASK_S)
+    return status
+
+
+def _has_none(status: Status, queue: str) -> bool:
+    """Return whether the status says so; of a queue that it does not show, nothing is known."""
+    return any(one.name == queue and one.workers == 0 for one in status.queues)
