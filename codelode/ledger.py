@@ -190,6 +190,8 @@ class FileManifest:
     is_rebuild: bool = False  # the index lacks the files that the records of the ref list
     makes_default: bool = False  # the ref becomes the default one of its repository
     is_pinned: bool = False  # only with `makes_default`; see `Repository`
+    follows_default: bool = False  # likewise
+    replaces: RefName | None = None  # with `makes_default`: the default ref before, if it leaves
     notices: tuple[str, ...] = ()  # of the run
     committed_at: float = 0.0  # when the commit was made
     share: Share = Share()

@@ -165,6 +165,7 @@ class Repository:
     default_ref: RefName = RefName("")  # branch or tag; empty until the first pull resolved it
     patterns: FilePatterns = ALL_FILES
     is_pinned: bool = False  # False: the default ref is only the one that was indexed first
+    follows_default: bool = False  # only if pinned: it is the source's default branch, as that is
     label: Label | None = None  # None: admins alone see it
 
 

@@ -54,6 +54,7 @@ class Listed:
     topics: tuple[str, ...] = ()
     visibility: HostVisibility = HostVisibility.PRIVATE
     pushed: str = ""  # differs after each push; empty: the host does not say
+    default_branch: str = ""  # empty: the host does not say
 
 
 @dataclass(frozen=True, slots=True)

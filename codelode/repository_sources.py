@@ -95,6 +95,7 @@ class Known:
     replaces: tuple[Former, ...] = ()  # their index leaves when this one is done
     seen: str = ""  # what was indexed when it was last asked for news
     unchanged: int = 0  # how often in a row there were none; only where the host does not tell
+    default_branch: str = ""  # as the host said when it was last indexed; empty: it did not
 
 
 def packed(known: Iterable[Known]) -> bytes:

@@ -119,6 +119,7 @@ def _sample(services: Services, run: Run, survey: Survey) -> Sampled:
 
 def _prepared(services: Services, run: Run, fingerprint: str, checked_out: RefName) -> Prepared:
     settings = services.settings
+    repository = services.ledger.get(run.repository)
     return prepare(
         run,
         ledger=services.ledger,
@@ -127,6 +128,7 @@ def _prepared(services: Services, run: Run, fingerprint: str, checked_out: RefNa
         max_file_bytes=settings.max_file_bytes,
         max_paths=settings.max_paths,
         checked_out=checked_out,
+        rules=services.ref_rules.of(repository.url) if repository else None,
     )
 
 

@@ -217,6 +217,7 @@ class PushedRef:
     name: str
     is_deletion: bool = False
     brings_ref: bool = False  # it is new, and the rules of the connection name it
+    is_default: bool = False  # it is the default branch at the host
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def _affected(
     """Return the refs to index because of a push, of which the repository indexes none, or some.
 
     A ref that was deleted leaves with the next run, whichever ref that is of, and a new one that
-    the rules of the connection name comes with it.
+    the rules of the connection name comes with it. So does another default branch of the host.
     """
     indexed = {status.ref for status in statuses}
     found = (_affected_by(repository, indexed, one) for one in pushed)
@@ -130,6 +130,8 @@ def _affected_by(
     repository: Repository, indexed: Collection[str], pushed: PushedRef
 ) -> RefName | None:
     if pushed.name == repository.default_ref or not repository.default_ref:
+        return DEFAULT_REF
+    if pushed.is_default and repository.follows_default:
         return DEFAULT_REF
     if pushed.name not in indexed:
         return DEFAULT_REF if pushed.brings_ref else None

@@ -269,16 +269,30 @@ def test_a_planned_run_makes_its_ref_the_default_one_if_its_manifest_says_so(led
     start(ledger, item(1))
     assert ledger.get(APP) == Repository(APP, "https://example.org/acme/app", MAIN)
     ledger.end(ledger.active(APP), RunState.CANCELLED)
-    for name, is_pinned in (("dev", False), ("v1", True)):
+    for name, is_pinned, follows in (("dev", False, False), ("v1", True, False), ("x", True, True)):
         run = ledger.create(APP, RefName(name))
-        made = manifest(item(1), makes_default=True, is_pinned=is_pinned)
+        chosen = {"is_pinned": is_pinned, "follows_default": follows}
+        made = manifest(item(1), makes_default=True, **chosen)
         ledger.plan(run.id, made, ref=RefName(name), fingerprint=PRINT)
         found = ledger.get(APP)
-        assert (found.default_ref, found.is_pinned) == (name, is_pinned)
+        assert found.default_ref == name
+        assert (found.is_pinned, found.follows_default) == (is_pinned, follows)
         assert found in ledger.repositories()
         ledger.end(run.id, RunState.CANCELLED)
-    ledger.register(ledger.get(APP))
-    assert ledger.get(APP).is_pinned
+    before = ledger.get(APP)
+    ledger.register(before)
+    assert ledger.get(APP) == before
+
+
+def test_a_default_ref_that_another_one_replaces_leaves_with_its_plan(ledger):
+    with_refs(ledger, "main", "dev")
+    run = ledger.create(APP, DEFAULT_REF)
+    made = manifest(item(1), makes_default=True, is_pinned=True, replaces=MAIN)
+    ledger.plan(run.id, made, ref=RefName("trunk"), fingerprint=PRINT)
+
+    assert ledger.get(APP).default_ref == "trunk"
+    assert [status.ref for status in ledger.refs(APP)] == ["trunk", "dev"]
+    assert ledger.refs_being_removed() == {(APP, MAIN)}
 
 
 def test_a_planned_run_has_the_notices_of_its_manifest(ledger):

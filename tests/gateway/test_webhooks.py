@@ -352,6 +352,22 @@ async def test_a_new_branch_that_the_rules_name_comes_with_a_run_of_the_default_
     assert [(await host.send(one)).status_code for one in others] == [204] * 3
 
 
+@pytest.mark.parametrize("follows", [True, False])
+async def test_a_push_to_the_new_default_branch_starts_a_run_if_the_default_ref_follows_it(
+    host, follows
+):
+    before = host.world.ledger.get(APP)
+    host.world.ledger.register(replace(before, follows_default=follows))
+    answers = [
+        (await host.send(host.push(f"refs/heads/{ref}", default="trunk"))).status_code
+        for ref in ("other", "trunk")
+    ]
+
+    is_told = follows and host.kind not in ("bitbucket", "bitbucket-server")
+    assert answers == [204, 202 if is_told else 204]
+    assert host.runs() == [(APP, DEFAULT_REF)] * is_told
+
+
 async def test_a_push_to_a_paused_repository_starts_no_run(host):
     text = host.sources.read_text()
     rules = "{paused: ['acme/**'], branches: ['release/*']}"

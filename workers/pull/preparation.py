@@ -28,6 +28,7 @@ from codelode.model import (
     Revision,
     Run,
 )
+from codelode.repository_rules import RepositoryRules
 from workers.pull import tree
 from workers.pull.changes import plan
 from workers.pull.mirror import Mirrors
@@ -79,16 +80,21 @@ def prepare(
     max_file_bytes: int,
     max_paths: int = tree.MAX_PATHS,
     checked_out: RefName = NOT_CHECKED_OUT,
+    rules: RepositoryRules | None = None,
 ) -> Prepared:
     """Find changed files in the updated mirror; files to reprocess count as changed.
 
-    `checked_out` is what `update` returned. Raises what `Mirrors.resolve` and `plan` raise,
-    NotFound if the repository was removed.
+    `checked_out` is what `update` returned. `rules` are those of the connection that the repository
+    belongs to, so that its default ref follows its source. That of a checkout does not: its user
+    changes branches all the time. Raises what `Mirrors.resolve` and `plan` raise, NotFound if the
+    repository was removed.
     """
     repository = _registered(run, ledger)
-    ref, revision = _resolve(repository, run, mirrors)
+    follows = rules is not None and not checked_out
+    ref, revision = _resolve(repository, run, mirrors, follows=follows)
     require_staying(ledger, repository.name, ref)
-    then = _with_default(repository, run, ref)
+    then = _with_default(repository, run, ref, follows=follows)
+    replaces = _replaced(repository, then, rules)
     abandoned = _abandoned(repository, then, ledger)
     statuses = {status.ref: status for status in ledger.refs(repository.name)}
     status, gone = statuses.get(ref), mirrors.gone(repository.name, statuses)
@@ -113,9 +119,12 @@ def prepare(
         is_rebuild=not is_marked or not _is_same_index(status, fingerprint),
         makes_default=then != repository,
         is_pinned=then.is_pinned,
+        follows_default=then.follows_default,
+        replaces=replaces,
         committed_at=mirrors.committed_at(repository.name, revision),
         notices=(
             *_notices(repository, then, run, ref, mirrors=mirrors, checked_out=checked_out),
+            *((f"{replaces} is removed from the index",) if replaces not in (None, *gone) else ()),
             *(_departure(one, then) for one in gone),
         ),
     )
@@ -129,13 +138,17 @@ def require_staying(ledger: Ledger, name: RepositoryName, ref: RefName) -> None:
         raise BeingRemoved(f"{ref} of {name} is still being removed")
 
 
-def _resolve(repository: Repository, run: Run, mirrors: Mirrors) -> tuple[RefName, Revision]:
+def _resolve(
+    repository: Repository, run: Run, mirrors: Mirrors, *, follows: bool
+) -> tuple[RefName, Revision]:
     """Return the ref to index, and its commit.
 
-    A run that names no ref indexes the default ref, whatever the source's default branch is now. If
-    the default ref has left the source, the source's default branch takes its place.
+    A run that names no ref indexes the default ref, whatever the source's default branch is now,
+    unless the default ref follows it. If the default ref has left the source, the source's default
+    branch takes its place.
     """
-    if repository.is_pinned and _asks_for_default(run):
+    is_fixed = repository.is_pinned and not (follows and repository.follows_default)
+    if is_fixed and _asks_for_default(run):
         with suppress(NotFound):
             return mirrors.resolve(repository.name, repository.default_ref)
     return mirrors.resolve(repository.name, run.ref)
@@ -145,16 +158,35 @@ def _asks_for_default(run: Run) -> bool:
     return run.ref == DEFAULT_REF and Reprocess.DEFAULT not in run.reprocess
 
 
-def _with_default(repository: Repository, run: Run, ref: RefName) -> Repository:
+def _with_default(repository: Repository, run: Run, ref: RefName, *, follows: bool) -> Repository:
     """Return the repository with the default ref that it has after the run.
 
     The first run without a ref decides. Until then the ref that was indexed first is the default
     one, because searches without a ref would find nothing otherwise. The HEAD of a detached source
-    is never pinned: it becomes a branch as soon as the source has one.
+    is never pinned: it becomes a branch as soon as the source has one. A ref that somebody has
+    chosen (`codelode default`) stays the default one as long as the source has it.
     """
-    if run.ref == DEFAULT_REF or Reprocess.DEFAULT in run.reprocess:
-        return replace(repository, default_ref=ref, is_pinned=ref != DEFAULT_REF)
-    return repository if repository.default_ref else replace(repository, default_ref=ref)
+    if run.ref != DEFAULT_REF and Reprocess.DEFAULT not in run.reprocess:
+        return repository if repository.default_ref else replace(repository, default_ref=ref)
+    is_fixed = repository.is_pinned and not repository.follows_default
+    stays_fixed = is_fixed and _asks_for_default(run) and ref == repository.default_ref
+    is_pinned, is_chosen = ref != DEFAULT_REF, run.ref != DEFAULT_REF or stays_fixed
+    follows_now = follows and is_pinned and not is_chosen
+    return replace(repository, default_ref=ref, is_pinned=is_pinned, follows_default=follows_now)
+
+
+def _replaced(
+    before: Repository, then: Repository, rules: RepositoryRules | None
+) -> RefName | None:
+    """Return the default ref that leaves, because the source has another default branch.
+
+    None: there is none, or a rule names it.
+    """
+    is_other = before.default_ref != then.default_ref
+    if rules is None or not (is_other and before.follows_default and then.follows_default):
+        return None
+    is_named = rules.names_ref(before.default_ref, is_tag=False)
+    return None if is_named else before.default_ref
 
 
 def _abandoned(before: Repository, then: Repository, ledger: Ledger) -> frozenset[str]:

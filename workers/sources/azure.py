@@ -46,4 +46,5 @@ def _listed(row: Mapping[str, Any], connection: Connection) -> Listed:
         is_empty="defaultBranch" not in row,
         size_bytes=row.get("size", 0),
         visibility=HostVisibility.PUBLIC if is_public else HostVisibility.PRIVATE,
+        default_branch=row.get("defaultBranch", "").removeprefix("refs/heads/"),
     )

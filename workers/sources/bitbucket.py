@@ -45,6 +45,7 @@ async def repositories(asked: Host, connection: Connection) -> AsyncIterator[Lis
             size_bytes=row["size"] or 0,
             visibility=_visibility(is_public=not row["is_private"]),
             pushed=row["updated_on"],
+            default_branch=(row["mainbranch"] or {}).get("name", ""),
         )
 
 

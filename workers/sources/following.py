@@ -388,7 +388,7 @@ class _Acting:
     def _move(self, known: Known) -> None:
         found = self._ledger.get(RepositoryName(known.name))
         if found is not None:
-            self._ledger.register(Repository(found.name, known.url, found.default_ref))
+            self._ledger.register(replace(found, url=known.url))
             self._index(found.name, found.name)
 
     def _withdraw_label(self, name: RepositoryName) -> None:

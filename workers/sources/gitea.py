@@ -66,6 +66,7 @@ def _listed(row: Mapping[str, Any], connection: Connection) -> Listed:
         topics=tuple(row.get("topics") or ()),
         visibility=HostVisibility.PUBLIC if is_open else hidden,
         pushed=row["updated_at"],
+        default_branch=row["default_branch"],
     )
 
 

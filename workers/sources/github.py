@@ -73,6 +73,7 @@ async def repositories(asked: Host, connection: Connection) -> AsyncIterator[Lis
             topics=tuple(row.get("topics") or ()),
             visibility=_visibility(row),
             pushed=row["pushed_at"] or "",
+            default_branch=row.get("default_branch") or "",
         )
 
 

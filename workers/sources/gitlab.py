@@ -57,6 +57,7 @@ def _listed(row: Mapping[str, Any], connection: Connection) -> Listed:
         topics=tuple(row.get("topics") or ()),
         visibility=HostVisibility(row["visibility"]),
         pushed=row["last_activity_at"],
+        default_branch=row.get("default_branch") or "",
     )
 
 

@@ -143,8 +143,14 @@ class _Comparing:
 
     def follow(self, listed: Listed, known: Known) -> None:
         """Add the step for a repository that is known."""
-        now = replace(known, listed=listed.name, url=listed.url, missing_since=0.0)
-        started = replace(now, pushed=listed.pushed)  # as a run that begins now finds it
+        now = replace(
+            known,
+            listed=listed.name,
+            url=listed.url,
+            missing_since=0.0,
+            default_branch=known.default_branch or listed.default_branch,
+        )
+        started = _started(now, listed)
         name = _name(listed)
         is_renamed = listed.name != known.listed and name != known.name
         if _is_foreign(known, self._here, listed.url):
@@ -167,7 +173,7 @@ class _Comparing:
     def add(self, listed: Listed) -> None:
         """Add the step for a repository that is new."""
         name = self._registered_as(listed) or _name(listed)
-        new = Known(listed.id, listed.name, name, listed.url, listed.pushed)
+        new = _started(Known(listed.id, listed.name, name, listed.url), listed)
         if not name:
             reason = "no name can be made of this one; exclude it"
         elif name in self._taken or name in self._here.of_others:
@@ -201,6 +207,8 @@ class _Comparing:
         """Return why a repository is indexed again; empty: it is not."""
         if known.name in self._here.failed:
             return "its last run failed"
+        if known.default_branch and listed.default_branch not in ("", known.default_branch):
+            return f"its default branch is {listed.default_branch} now"
         waited_s, early = self._now - known.run_at, SPREAD * fraction(known.id, known.run_at)
         if known.name in self._here.unread:
             pause_s = self._every_s * 2**MOST_UNCHANGED * (1 - early)
@@ -221,7 +229,7 @@ class _Comparing:
     def _asked(self, known: Known, listed: Listed) -> Known:
         unchanged = min(known.unchanged + 1, MOST_UNCHANGED) if self._is_unchanged(known) else 0
         seen = self._here.indexed.get(known.name, "")
-        return replace(known, pushed=listed.pushed, seen=seen, unchanged=unchanged)
+        return replace(_started(known, listed), seen=seen, unchanged=unchanged)
 
     def _is_unchanged(self, known: Known) -> bool:
         return bool(known.seen) and known.seen == self._here.indexed.get(known.name)
@@ -250,6 +258,11 @@ class _Comparing:
         """Add the step for a repository with which nothing is done."""
         self._taken.add(known.name)
         self.steps.append(Step(Change(Action.KEEP, known.name), known))
+
+
+def _started(known: Known, listed: Listed) -> Known:
+    """Return a repository as a run that begins now finds it."""
+    return replace(known, pushed=listed.pushed, default_branch=listed.default_branch)
 
 
 def _is_paused(known: Known, listed: Listed | None, rules: RepositoryRules) -> bool:

@@ -442,8 +442,13 @@ class MemoryLedger:
         known = self._repositories.get(found.repository)
         if manifest.makes_default and known is not None:
             self._repositories[known.name] = replace(
-                known, default_ref=ref, is_pinned=manifest.is_pinned
+                known,
+                default_ref=ref,
+                is_pinned=manifest.is_pinned,
+                follows_default=manifest.follows_default,
             )
+            if manifest.replaces:
+                self.remove_ref(known.name, manifest.replaces)
         return self._advance(found)
 
     @_atomic

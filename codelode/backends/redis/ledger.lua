@@ -3,7 +3,8 @@
 -- does `ahead_ms`, `bulk_share`, and `bulk_debt_ms`, the numbers of `codelode.ledger`.
 --
 -- Keys, all below the prefix in KEYS[1]:
---   repositories      HASH name -> JSON [url, default_ref, is_pinned]; those of old releases end
+--   repositories      HASH name -> JSON [url, default_ref, 0, 1 if pinned, or 2 if it
+--                     also follows the default branch of its source]; those of old releases end
 --                     before the last
 --   include, exclude  HASH name -> JSON list of patterns
 --   labels            HASH name -> label, or '' for none
@@ -203,6 +204,13 @@ local function close_run(run, state, reason)
   end
   return activate_next(repository)
 end
+-- Takes a ref away, which then waits for its removal. Returns 0 when it is unknown.
+local function release_ref(repository, ref)
+  if redis.call('HDEL', key('refs:' .. repository), ref) == 0 then return 0 end
+  redis.call('SADD', key('leaving_refs'), repository .. ':' .. ref)
+  redis.call('INCR', key('generation'))
+  return 1
+end
 local function is_over(state)
   return state ~= 'queued' and state ~= 'pulling' and state ~= 'indexing'
 end
@@ -339,10 +347,7 @@ return end_run(run, 'planned', '', false)
 local repository, ref = ARGV[1], ARGV[2]
 local known = redis.call('HGET', key('repositories'), repository)
 if not known or cjson.decode(known)[2] == ref then return 0 end
-if redis.call('HDEL', key('refs:' .. repository), ref) == 0 then return 0 end
-redis.call('SADD', key('leaving_refs'), repository .. ':' .. ref)
-redis.call('INCR', key('generation'))
-return 1
+return release_ref(repository, ref)
 
 --- stalled
 -- age_ms -> run ids
@@ -437,8 +442,9 @@ for i = 2, #ARGV, 2 do put_record(at, ARGV[i], ARGV[i + 1]) end
 return 1
 
 --- plan_commit
--- run, window, skipped, 1 if the index does not hold what the records said, then 0 or 1 (pinned)
--- if the ref becomes the default one, else empty, 1 if the run is bulk, else empty, weight -> advance
+-- run, window, skipped, 1 if the index does not hold what the records said, then how it was chosen
+-- (see `repositories`) and the ref that leaves for it if the ref becomes the default one, else empty,
+-- 1 if the run is bulk, else empty, weight -> advance
 local run, window = ARGV[1], tonumber(ARGV[2])
 if run_field(run, 'state') ~= 'pulling' then return {{}, 0, ''} end
 if ARGV[4] == '1' then -- from now on the records describe this run's index
@@ -451,11 +457,12 @@ local known = redis.call('HGET', key('repositories'), run_field(run, 'repository
 if ARGV[5] ~= '' and known then
   redis.call('HSET', key('repositories'), run_field(run, 'repository'),
     cjson.encode({cjson.decode(known)[1], run_field(run, 'resolved'), tonumber(ARGV[5])}))
+  if ARGV[6] ~= '' then release_ref(run_field(run, 'repository'), ARGV[6]) end
 end
 local total = redis.call('LLEN', key('run:' .. run .. ':todo'))
 redis.call('HSET', key('run:' .. run), 'state', 'indexing', 'skipped', ARGV[3], 'total', total,
   'planned_ms', now_ms())
-redis.call('HSET', key('run:' .. run), 'is_bulk', ARGV[6], 'weight', ARGV[7])
+redis.call('HSET', key('run:' .. run), 'is_bulk', ARGV[7], 'weight', ARGV[8])
 return advance(run, window)
 
 --- begin

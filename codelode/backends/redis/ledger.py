@@ -112,7 +112,7 @@ class RedisLedger:
     # Catalog
 
     def register(self, repository: Repository) -> None:
-        value = json.dumps([repository.url, repository.default_ref, int(repository.is_pinned)])
+        value = json.dumps([repository.url, repository.default_ref, _pinned(repository)])
         with translated():
             self._client.hset(self._key("repositories"), repository.name, value)
 
@@ -360,10 +360,11 @@ class RedisLedger:
             self._run_script("plan_items", run, is_rebuild, *flat)
         for records in _batches(manifest.skipped):
             self._run_script("plan_records", run, *_flat(records))
-        becomes = int(manifest.is_pinned) if manifest.makes_default else ""
+        chosen = (_pinned(manifest), manifest.replaces or "")
+        becomes = chosen if manifest.makes_default else ("", "")
         counts = (self._window, len(manifest.skipped))
         share = ("1" if manifest.is_bulk else "", manifest.share.weight)
-        return self._advance("plan_commit", run, *counts, is_rebuild, becomes, *share)
+        return self._advance("plan_commit", run, *counts, is_rebuild, *becomes, *share)
 
     def begin(
         self,
@@ -567,8 +568,20 @@ def _repository(
 ) -> Repository:
     url, default_ref, *pinned = json.loads(value)
     patterns = FilePatterns(_patterns(include), _patterns(exclude))
-    is_pinned, known_label = pinned == [1], _label(label)
-    return Repository(name, url, default_ref, patterns, is_pinned=is_pinned, label=known_label)
+    return Repository(
+        name,
+        url,
+        default_ref,
+        patterns,
+        is_pinned=pinned in ([1], [2]),
+        follows_default=pinned == [2],
+        label=_label(label),
+    )
+
+
+def _pinned(made: Repository | FileManifest) -> int:
+    """Return how the default ref was chosen: 0, or 1 if it is pinned, or 2 if it also follows."""
+    return made.is_pinned + made.follows_default
 
 
 @lru_cache(maxsize=1 << 16)  # parsing 10,000 takes 20 ms, and gateways ask twice a second

@@ -74,7 +74,7 @@ def event(connection: Connection, headers: Headers, payload: Payload) -> HostEve
         prefix=connection.prefix,
         delivery=host.delivery(headers, payload),
         urls=place.urls,
-        refs=tuple(_ref(connection, one) for one in updates),
+        refs=tuple(_ref(connection, one, place) for one in updates),
         changes_rights=changes_rights,
         changes_repositories=changes_repositories,
         may_be_first=may_be_first and not (rules and rules.name_left_out_because(place.name)),
@@ -102,11 +102,12 @@ def _may_be_default(update: Update, place: Place) -> bool:
     return not place.default or place.default == update.ref.removeprefix(_BRANCH)
 
 
-def _ref(connection: Connection, update: Update) -> PushedRef:
+def _ref(connection: Connection, update: Update, place: Place) -> PushedRef:
     rules, is_tag = connection.repositories, update.ref.startswith(_TAG)
     short = update.ref.removeprefix(_BRANCH).removeprefix(_TAG)
     is_named = rules is not None and update.is_new and rules.names_ref(short, is_tag=is_tag)
-    return PushedRef(short, is_deletion=update.is_deleted, brings_ref=is_named)
+    is_default = bool(place.default) and update.ref == _BRANCH + place.default
+    return PushedRef(short, update.is_deleted, brings_ref=is_named, is_default=is_default)
 
 
 def _is_nothing(commit: str) -> bool:

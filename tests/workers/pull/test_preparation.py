@@ -21,6 +21,7 @@ from codelode.model import (
     Run,
     RunState,
 )
+from codelode.repository_rules import RepositoryRules
 from workers.pull.mirror import Mirrors
 from workers.pull.preparation import BeingRemoved, prepare, update
 
@@ -34,6 +35,7 @@ class World:
     repository: Repository
     mirrors: Mirrors
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
+    rules: RepositoryRules | None = None
 
     def plan(
         self, ref=DEFAULT_REF, *, reprocess=(), fingerprint=PRINT
@@ -48,6 +50,7 @@ class World:
             fingerprint=fingerprint,
             max_file_bytes=1000,
             checked_out=checked_out,
+            rules=self.rules,
         )
         manifest = prepared.manifest
         advance = self.ledger.plan(run.id, manifest, ref=prepared.ref, fingerprint=fingerprint)
@@ -271,6 +274,65 @@ def test_another_default_branch_of_the_source_is_reported_and_not_followed(two_b
     assert "codelode default owner/repo dev" in notices(two_branches, run)
 
 
+def refs(world):
+    return {status.ref for status in world.ledger.refs(world.repository.name)}
+
+
+def test_the_default_ref_of_a_repository_of_a_connection_follows_its_source(two_branches, source):
+    world = two_branches
+    world.rules = RepositoryRules()
+    world.index()
+    world.index(RefName("dev"))
+    source.git("symbolic-ref", "HEAD", "refs/heads/dev")
+    source.commit({"src/f.py": "f"}, branch="trunk", parent="refs/heads/main")
+    run, _, advance = world.plan()
+    assert notices(world, run) == (
+        "the default ref is now dev, no longer main | main is removed from the index"
+    )
+    world.finish(run, advance)
+    assert (default(world), refs(world)) == (("dev", True), {"dev"})
+    world.ledger.ref_removal_finished(world.repository.name, RefName("main"))
+    source.git("symbolic-ref", "HEAD", "refs/heads/trunk")
+    world.rules = RepositoryRules(branches=("d*",))
+    assert world.index() == {"docs/c.md", "src/a.py", "src/f.py", "src/gen/b.py", "-src/e.py"}
+    assert (default(world), refs(world)) == (("trunk", True), {"dev", "trunk"})
+
+
+def test_a_default_ref_that_somebody_chose_stays_until_it_is_to_follow_again(two_branches, source):
+    world = two_branches
+    world.rules = RepositoryRules()
+    world.index()
+    run, _, advance = world.plan(RefName("dev"), reprocess=[Reprocess.DEFAULT])
+    world.finish(run, advance)
+    assert world.index() == set()
+    assert (default(world), refs(world)) == (("dev", True), {"dev", "main"})
+    run, _, advance = world.plan(reprocess=[Reprocess.DEFAULT])
+    world.finish(run, advance)
+    source.git("symbolic-ref", "HEAD", "refs/heads/dev")
+    world.index()
+    assert (default(world), refs(world)) == (("dev", True), {"dev"})
+
+
+def test_a_default_ref_follows_no_source_that_no_connection_has_any_more(two_branches, source):
+    world = two_branches
+    world.rules = RepositoryRules()
+    world.index()
+    world.rules = None
+    source.git("symbolic-ref", "HEAD", "refs/heads/dev")
+    assert world.index() == set()
+    assert default(world) == ("main", True)
+    world.rules = RepositoryRules()
+    assert world.index() == set()
+    assert default(world) == ("main", True)
+
+
+def test_a_ref_that_was_indexed_before_the_default_branch_stays(two_branches):
+    two_branches.rules = RepositoryRules()
+    two_branches.index(RefName("dev"))
+    two_branches.index()
+    assert (default(two_branches), refs(two_branches)) == (("main", True), {"dev", "main"})
+
+
 def test_a_default_branch_that_was_renamed_is_followed_with_a_report(two_branches, source):
     two_branches.index()
     source.git("branch", "-m", "main", "trunk")
@@ -397,6 +459,17 @@ def test_the_default_branch_of_a_checkout_is_its_remote_s_or_a_usual_one(work, c
     for _ in ("first", "second"):
         world.index()
         assert default(world) == (expected, expected != "HEAD")
+
+
+def test_the_default_ref_of_a_checkout_of_a_connection_stays_when_another_one_is_checked_out(work):
+    world, git = work
+    world.rules = RepositoryRules()
+    for command in ("remote remove origin", "branch -m trunk"):
+        git(*command.split())
+    world.index()
+    git("checkout", "-q", "-b", "feature/x")
+    assert world.index() == set()
+    assert default(world) == ("trunk", True)
 
 
 def test_a_detached_source_without_branches_gets_its_default_with_the_first_branch(work):

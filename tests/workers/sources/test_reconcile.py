@@ -156,6 +156,15 @@ def test_a_renamed_repository_whose_new_name_is_taken_keeps_its_old_name_and_fol
             "does not say",
         ),
         (listed("1", "a/a"), known("1", "a/a"), ["a/a"], "its last run failed"),
+        *(
+            (
+                listed("1", "a/a", pushed=pushed, default_branch="trunk"),
+                known("1", "a/a", default_branch="main"),
+                (),
+                "its default branch is trunk now",
+            )
+            for pushed in ("1", "")
+        ),
         (
             listed("1", "a/a"),
             Known("1", "a/a", "a/a", f"{HOST}/a/a", "1", NOW - REFRESH_S),
@@ -174,6 +183,15 @@ def test_a_repository_is_indexed_again_for_a_reason(row, followed, failed, reaso
     assert (after.pushed, after.run_at) == (row.pushed, NOW)
     if row.pushed:
         assert told(planned([row], [after], here("a/a"))) == []
+
+
+@pytest.mark.parametrize(("before", "now"), [("", "main"), ("main", "")])
+def test_a_default_branch_that_was_or_is_not_told_is_no_reason(before, now):
+    row, followed = listed("1", "a/a", default_branch=now), known("1", "a/a", default_branch=before)
+    plan = planned([row], [followed], here("a/a"))
+
+    assert told(plan) == []
+    assert known_after(plan.steps) == (replace(followed, default_branch="main"),)
 
 
 def asked_at(every_s, news, *, listings=40):
