@@ -55,6 +55,8 @@ class Listed:
     visibility: HostVisibility = HostVisibility.PRIVATE
     pushed: str = ""  # differs after each push; empty: the host does not say
     default_branch: str = ""  # empty: the host does not say
+    owner: str = ""  # its id, for hosts that are asked by it
+    is_mirror: bool = False  # of another repository; only for hosts whose `pushed` means less then
 
 
 @dataclass(frozen=True, slots=True)

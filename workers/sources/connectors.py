@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from codelode.host_permissions import HostPermissions
@@ -20,12 +20,17 @@ class Connector:
     host: Callable[[Connection, str, Pages], Host]
     repositories: Callable[[Host, Connection], AsyncIterator[Listed]]
     permissions: Callable[[Host, Connection], Awaitable[HostPermissions]] | None = None
+    #: Returns the repositories, given those of the listing before, by asking for less than all, or
+    #: None if all must be listed. What it misses, the next complete listing has.
+    changed: (
+        Callable[[Host, Connection, Sequence[Listed]], Awaitable[Sequence[Listed] | None]] | None
+    ) = None
 
 
 CONNECTORS: Mapping[HostKind, Connector] = {
     HostKind.GITHUB: Connector(github.host, github.repositories, github.permissions),
     HostKind.GITLAB: Connector(gitlab.host, gitlab.repositories, gitlab.permissions),
-    HostKind.GITEA: Connector(gitea.host, gitea.repositories, gitea.permissions),
+    HostKind.GITEA: Connector(gitea.host, gitea.repositories, gitea.permissions, gitea.changed),
     HostKind.BITBUCKET: Connector(bitbucket.host, bitbucket.repositories),
     HostKind.BITBUCKET_SERVER: Connector(bitbucket.server, bitbucket.repositories_of_server),
     HostKind.AZURE: Connector(azure.host, azure.repositories),

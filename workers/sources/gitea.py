@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -24,6 +25,11 @@ from workers.sources.pages import Pages, Params
 #: Rows per page. The server gives no more than its setting MAX_RESPONSE_ITEMS, by default 50.
 _PAGE: Params = {"limit": 100}
 _SEARCH: Params = {**_PAGE, "sort": "id", "order": "asc"}
+_LATEST: Params = {**_PAGE, "sort": "updated", "order": "desc"}
+
+#: Time by which an update may be older than another one that was seen before it, seconds: it has
+#: the time of the process that made it, and is seen when that has ended.
+_LATE_S = 60.0
 
 
 def host(connection: Connection, token: str, pages: Pages) -> Host:
@@ -33,23 +39,56 @@ def host(connection: Connection, token: str, pages: Pages) -> Host:
 
 async def repositories(asked: Host, connection: Connection) -> AsyncIterator[Listed]:
     """Yield the repositories that the token reads, of the server or of an owner."""
-    owner = quote(connection.organisation, safe="")
-    if not owner:
-        rows = asked.rows("/repos/search", _SEARCH, within="data")
-    elif await _is_organisation(asked, owner):
-        rows = asked.rows(f"/orgs/{owner}/repos", _PAGE)
-    else:
-        rows = asked.rows(f"/users/{owner}/repos", _PAGE)
-    async for row in rows:
+    owner = await _owner(asked, connection.organisation) if connection.organisation else ""
+    async for row in asked.rows("/repos/search", {**_SEARCH, **_owned(owner)}, within="data"):
         yield _listed(row, connection)
 
 
-async def _is_organisation(asked: Host, owner: str) -> bool:
+async def changed(
+    asked: Host, connection: Connection, before: Sequence[Listed]
+) -> Sequence[Listed] | None:
+    """Return the repositories, given those of the listing before: one request if nothing changed.
+
+    A push and the creation of a repository make it the one that was updated last, so they are on
+    the first pages; a repository that came or went otherwise makes another number of them, and
+    None. Its name, state, visibility, topics, and default branch may change without an update, and
+    are seen on these pages alone. A mirror has the time of its last commit, so all of them are
+    listed.
+    """
+    newest = max((_updated(one) for one in before if not one.is_mirror), default=None)
+    if newest is None:
+        return None
+    owned = _owned(before[0].owner if connection.organisation else "")
+    found, total = {one.id: one for one in before}, None
+    async for page in asked.pages("/repos/search", {**_LATEST, **owned}, within="data"):
+        rows, total = [_listed(row, connection) for row in page.rows], page.total
+        found |= {one.id: one for one in rows}
+        if rows and _updated(rows[-1]) < newest - _LATE_S:
+            break
+    if any(one.is_mirror for one in found.values()):
+        mirrors = {**_SEARCH, **owned, "mode": "mirror"}
+        async for row in asked.rows("/repos/search", mirrors, within="data"):
+            found[str(row["id"])] = _listed(row, connection)
+    return tuple(found.values()) if len(found) == total else None
+
+
+async def _owner(asked: Host, name: str) -> str:
+    """Return the id of an organisation or a user."""
+    name = quote(name, safe="")
     try:
-        await asked.get(f"/orgs/{owner}")
+        found = await asked.get(f"/orgs/{name}")
     except Missing:
-        return False
-    return True
+        found = await asked.get(f"/users/{name}")
+    return str(found["id"])
+
+
+def _owned(owner: str) -> Params:
+    """Return the parameters of a search for the repositories of an owner; empty: of all."""
+    return {"uid": owner, "exclusive": "true"} if owner else {}
+
+
+def _updated(one: Listed) -> float:
+    return datetime.fromisoformat(one.pushed).timestamp()
 
 
 def _listed(row: Mapping[str, Any], connection: Connection) -> Listed:
@@ -67,6 +106,8 @@ def _listed(row: Mapping[str, Any], connection: Connection) -> Listed:
         visibility=HostVisibility.PUBLIC if is_open else hidden,
         pushed=row["updated_at"],
         default_branch=row["default_branch"],
+        owner=str(row["owner"]["id"]),
+        is_mirror=row["mirror"],
     )
 
 

@@ -123,14 +123,26 @@ class Host:
         within: str = "",
     ) -> AsyncIterator[Any]:
         """Yield the rows of a list, page by page. `within`: the field of a page that holds them."""
+        async for page in self.pages(path, params, headers=headers, within=within):
+            for row in page.rows:
+                yield row
+
+    async def pages(
+        self,
+        path: str,
+        params: Params | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        within: str = "",
+    ) -> AsyncIterator[Page]:
+        """Yield the pages of a list. `within`: the field of a page that holds the rows."""
         following: Params | None = params or {}
         while following is not None:
             page = await self._page(path, following, headers or {})
             found = page.rows.get(within) if within and isinstance(page.rows, dict) else page.rows
             if not isinstance(found, list):
                 raise Unavailable(f"{self._name} answers {path} with something else than a list")
-            for row in found:
-                yield row
+            yield page._replace(rows=found)
             following = page.following or _continued(page.rows, following)
 
     async def get(self, path: str, *, headers: Mapping[str, str] | None = None) -> Any:
@@ -152,8 +164,9 @@ class Host:
         conditional = {**headers, "If-None-Match": held.etag} if held else headers
         answer = await self._sent("GET", path, params, conditional)
         if held and answer.status == httpx.codes.NOT_MODIFIED:
-            return Page(json.loads(held.content), held.following)
-        page = Page(_json(answer, self._name), _following(answer.headers))
+            return Page(json.loads(held.content), held.following, _total(answer.headers))
+        following, total = _following(answer.headers), _total(answer.headers)
+        page = Page(_json(answer, self._name), following, total)
         etag = answer.headers.get("etag")
         if etag and not _may_grow(page, params):
             self.pages_held.put(key, HeldPage(etag, answer.content, page.following))
@@ -269,6 +282,12 @@ def _following(headers: httpx.Headers) -> Params | None:
     links = httpx.Response(200, headers=headers).links
     url = links.get("next", {}).get("url")
     return dict(parse_qsl(urlsplit(url).query, keep_blank_values=True)) if url else None
+
+
+def _total(headers: httpx.Headers) -> int | None:
+    """Return the number of rows of a list."""
+    told = headers.get("x-total-count", "")
+    return int(told) if told.isdecimal() else None
 
 
 def _continued(document: Any, params: Params) -> Params | None:

@@ -18,6 +18,7 @@ class Page(NamedTuple):
 
     rows: Any
     following: Params | None  # parameters of the next page; None: it is the last
+    total: int | None = None  # rows of all pages; None: the host does not say
 
 
 class HeldPage(NamedTuple):
