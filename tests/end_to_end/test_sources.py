@@ -117,3 +117,35 @@ def test_an_organisation_is_followed_and_its_secrets_are_on_no_surface(gitea, cl
     key = (cluster.data.parent / "key").read_bytes().splitlines()[2]
     for canary in (gitea.admin_token.encode(), pair, SECRET.encode(), key):
         assert [name for name, content in surfaces.items() if canary in content] == []
+
+
+def paths(cluster, word):
+    """The files that a search finds, also those that are only alike."""
+    with cluster.client() as client:
+        return {hit.path for hit in client.search(word, top_k=20).hits}
+
+
+def refs(cluster, name):
+    """The default ref of a repository, and all that are indexed."""
+    with cluster.client() as client:
+        (one,) = [one for one in client.repositories() if one.repository.name == name]
+    return one.repository.default_ref, [each.ref for each in one.refs if each.indexed]
+
+
+def test_another_default_branch_of_the_host_is_followed(gitea, cluster, wait_for):
+    gitea.repository("acme/app", content="def lantern():\n    return 1\n")
+    cluster.start()
+    gitea.webhook("acme", f"{cluster.facts['http']}/webhooks/work", SECRET)
+    wait_for(lambda: refs(cluster, "acme/app") == ("main", ["main"]), "the first listing")
+
+    for name in ("trunk", "next"):
+        gitea.call("POST", "/repos/acme/app/branches", new_branch_name=name)
+    gitea.call("PATCH", "/repos/acme/app", default_branch="trunk")  # no webhook tells of it
+    gitea.write("acme/app", "more.py", "def beacon():\n    return 2\n")
+    wait_for(lambda: refs(cluster, "acme/app") == ("trunk", ["trunk"]), "the push to the new one")
+    wait_for(lambda: "more.py" in paths(cluster, "beacon"), "its file")
+
+    gitea.call("PATCH", "/repos/acme/app", default_branch="next")
+    assert "default branch is next" in said(cluster, "sources", "sync", "work", "--wait")[1]
+    wait_for(lambda: refs(cluster, "acme/app") == ("next", ["next"]), "the listing")
+    wait_for(lambda: "more.py" not in paths(cluster, "beacon"), "the file to leave")
