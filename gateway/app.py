@@ -39,10 +39,9 @@ from codelode.v1 import (
 from gateway.access import Access
 from gateway.access.api_keys import KeyAuthenticator
 from gateway.access.attempts import GuardedAccess
-from gateway.access.certificates import ClientCertificates
 from gateway.access.followed import FollowedFile
 from gateway.access.hosts import HostReader
-from gateway.access.identity import Authenticator
+from gateway.access.identity import Authenticator, ClientCertificates
 from gateway.access.rules import AccessFile
 from gateway.access.shared_token import SharedToken
 from gateway.access.visibility import Visibilities

@@ -1,4 +1,7 @@
-"""Types of what a call presents, and of the identity that an authenticator establishes from it."""
+"""Types of what a call presents, and of the identity that an authenticator establishes from it.
+
+The authenticator of client certificates is here too; those of other credentials have modules.
+"""
 
 from __future__ import annotations
 
@@ -47,3 +50,15 @@ class Authenticator(Protocol):
         Raises Unauthenticated if they are of this kind but wrong, Unavailable if they cannot be
         checked now.
         """
+
+
+class ClientCertificates:
+    """Names a caller after the first subject alternative name of its certificate.
+
+    The listener has verified the certificate before the call arrives.
+    """
+
+    async def identity(self, credentials: Credentials) -> Identity | None:
+        if not credentials.certificate:
+            return None
+        return Identity(f"certificate:{credentials.certificate[0]}", Role.READER)

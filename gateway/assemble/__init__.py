@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from codelode.definitions import line_of
-from codelode.model import Candidate, Hit, Match
-from gateway.assemble.compact import compacted
+from codelode.definitions import Definition, definition, line_of
+from codelode.model import Candidate, Chunk, Hit, Match
 from gateway.assemble.named import asked_names, under_name
 from gateway.state import Backends, Ranked, SearchState, estimated_tokens
 
 #: Most tokens of all hits that language models can usually read. Chosen by hand.
 MAX_TOKENS = 100_000
+
+#: Longest first line that stands for a chunk without a symbol, characters.
+MAX_LINE_CHARS = 200
 
 
 async def assemble(state: SearchState, _backends: Backends) -> SearchState:
@@ -21,7 +23,7 @@ async def assemble(state: SearchState, _backends: Backends) -> SearchState:
     asked = asked_names(state.analysis.identifiers, globs)
     hits = tuple(hit(entry, asked, globs) for entry in state.page)
     if state.query.options.assemble.compact:
-        hits = tuple(map(compacted, hits))
+        hits = tuple(map(_compacted, hits))
     tokens = sum(estimated_tokens(hit.chunk.content) for hit in hits)
     tokens += sum(estimated_tokens(passage.content) for passage in state.passages.values())
     state = replace(state, hits=hits, tokens=tokens)
@@ -52,6 +54,25 @@ def match(candidate: Candidate) -> Match:
     if candidate.keyword_score is None:
         return Match.SEMANTIC
     return Match.KEYWORD if candidate.similarity is None else Match.BOTH
+
+
+def _compacted(hit: Hit) -> Hit:
+    """Return the hit with the signature of its symbol as its code, on the line that it has.
+
+    A chunk without a symbol has its first line instead.
+    """
+    line, text = definition(hit.chunk) or _first_line(hit.chunk)
+    # A chunk of annotations ends before the name that they belong to.
+    end = max(line, hit.chunk.end_line)
+    return replace(hit, chunk=hit.chunk._replace(start_line=line, end_line=end, content=text))
+
+
+def _first_line(chunk: Chunk) -> Definition:
+    """Return the first line of the chunk that is not blank."""
+    lines = enumerate(chunk.content.split("\n"), chunk.start_line)
+    filled = ((number, line.strip()) for number, line in lines if line.strip())
+    number, line = next(filled, (chunk.start_line, ""))
+    return Definition(number, line[:MAX_LINE_CHARS])
 
 
 def _too_much(tokens: int) -> str:

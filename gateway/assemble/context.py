@@ -10,15 +10,21 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from codelode import tokens
 from codelode.counts import counted
 from codelode.display import markdown
 from codelode.model import Chunk, Hit
 from codelode.ports import Tokeniser
 from gateway.assemble.budget import Count, Piece, fill
-from gateway.assemble.quality import quality
 from gateway.state import Passage, Related, SearchState, estimated_tokens
 
 ESTIMATED = "the embedder has no tokeniser: tokens are estimated from characters"
+
+#: A chunk with fewer words says no more than its location and signature. Chosen by hand.
+MIN_WORDS = 20
+
+#: Shares of letters and of distinct words that give the full score. By hand.
+LETTERS, DISTINCT = 0.5, 0.4
 
 _FENCES = re.compile(r"`{3,}")
 
@@ -65,6 +71,22 @@ def _good(state: SearchState) -> list[Hit]:
         for rank, (hit, entry) in enumerate(pairs)
         if not rank or not least or quality(entry.candidate.chunk.content) >= least
     ]
+
+
+def quality(content: str) -> float:
+    """Return how informative a text is, from 0 to 1; 0 for fewer than MIN_WORDS words.
+
+    Tables of numbers, minified code, rows of brackets, and repetitive text score low. The score is
+    the mean of the share of letters and the share of distinct words, each relative to the share
+    that gives the full score.
+    """
+    words = [word for run in tokens.identifiers(content) for word in tokens.words(run)]
+    if len(words) < MIN_WORDS:
+        return 0.0
+    visible = "".join(content.split())
+    letters = sum(map(str.isalpha, visible)) / len(visible)
+    distinct = len(set(words)) / len(words)
+    return (min(1.0, letters / LETTERS) + min(1.0, distinct / DISTINCT)) / 2
 
 
 def _hit(hit: Hit, state: SearchState) -> Piece:

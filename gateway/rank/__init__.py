@@ -18,9 +18,8 @@ from gateway.rank import fused, linear
 from gateway.rank.centrality import by_centrality
 from gateway.rank.copies import by_copies
 from gateway.rank.duplicates import collapsed
-from gateway.rank.frames import by_frames
 from gateway.rank.rerank import by_cross_encoder, by_judge
-from gateway.state import Analysis, Backends, Ranked, SearchState
+from gateway.state import Analysis, Backends, Frame, Ranked, SearchState
 
 #: Most candidates that are ranked on the event loop, which takes 3 ms. More of them would delay
 #: other calls, which is worth the 0.1 ms of a thread.
@@ -51,7 +50,7 @@ async def rank(state: SearchState, backends: Backends) -> SearchState:
     if options.reranker is Reranker.JUDGE:
         state = await by_judge(state, backends.language_model)
     if state.analysis.frames:
-        state = replace(state, ranking=by_frames(state.ranking, state.analysis.frames))
+        state = replace(state, ranking=_by_frames(state.ranking, state.analysis.frames))
     return await by_copies(state, backends.history) if options.collapse_copies else state
 
 
@@ -95,4 +94,25 @@ def _ranker(state: SearchState) -> _RankFunction:
         fusion=options.retrieve.fusion,
         alpha=options.retrieve.alpha,
         boost=options.rank.definition_boost,
+    )
+
+
+def _by_frames(ranking: Sequence[Ranked], frames: Sequence[Frame]) -> tuple[Ranked, ...]:
+    """Move the chunks of the frames of a stack trace to the front, in the order of the frames.
+
+    Of several chunks that define the function, the one with the line of the frame comes first.
+    """
+    if not ranking:
+        return ()
+    found: dict[int, tuple[int, bool]] = {}
+    for at, entry in enumerate(ranking):
+        chunk = entry.candidate.chunk
+        number = next((n for n, frame in enumerate(frames) if frame.is_in(chunk)), None)
+        if number is not None:
+            found[at] = number, not chunk.start_line <= frames[number].line <= chunk.end_line
+    first = sorted(found, key=lambda at: found[at])
+    best = ranking[0].score
+    return (
+        *(ranking[at].raised(best + len(first) - n, "rank.frame") for n, at in enumerate(first)),
+        *(entry for at, entry in enumerate(ranking) if at not in found),
     )

@@ -9,7 +9,7 @@ once for all faces.
 from gateway.service.dependencies import Dependencies
 from gateway.service.files import files, read
 from gateway.service.grep import grep
-from gateway.service.keys import create_key, list_keys, revoke_key
+from gateway.service.keys import create_key, list_keys, revoke_key, sign_in, sign_in_link
 from gateway.service.maps import chunk_map, make_map, map_places
 from gateway.service.names import references, symbols
 from gateway.service.permissions import permissions, sync_permissions
@@ -17,7 +17,6 @@ from gateway.service.repositories import label, register, remove, repositories
 from gateway.service.runs import cancel, enrich, retry_failures, set_default, start, watch
 from gateway.service.scopes import scopes
 from gateway.service.search import context, search, similar
-from gateway.service.sign_in import sign_in, sign_in_link
 from gateway.service.sources import sources, sync_sources
 from gateway.service.status import failures, status
 from gateway.service.subjects import explain, graph

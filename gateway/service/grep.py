@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeVar
 
-from codelode import deadline
+from codelode import deadline, globs
 from codelode.access import Principal, Visibility
 from codelode.counts import counted
 from codelode.errors import InvalidQuery
@@ -23,7 +23,6 @@ from codelode.grams import NOTHING
 from codelode.model import Chunk, FileKey, FileQuery, FileText, Filters, RepositoryName
 from codelode.permalinks import permalink
 from codelode.query_language import WrittenFilter, leading_filters, whole_text
-from gateway.exact.admitted import admits_parts, admitted
 from gateway.exact.matching import Text, lines, matching
 from gateway.exact.pattern import Pattern, Wanted, check_length, compiled
 from gateway.service import queries
@@ -147,7 +146,7 @@ async def _found(
     ref = search.filters.ref
     call = dependencies.published.call
     chunks: Mapping[FileKey, Sequence[Chunk]] = {}
-    if admits_parts(search.filters):  # their text is read with them: a file may be replaced
+    if _admits_parts(search.filters):  # their text is read with them: a file may be replaced
         chunks = await call(lambda backends: backends.chunks.files(batch, ref))
         held: Mapping[FileKey, FileText] = await asyncio.to_thread(text_by_file, chunks)
     else:
@@ -175,7 +174,7 @@ def _searched(
         deadline.check()
         done.read += 1
         if place in held:  # else it was removed meanwhile
-            is_inside = admitted(chunks.get(place, ()), search.filters)
+            is_inside = _admitted(chunks.get(place, ()), search.filters)
             file = _file(search, place, held[place], is_inside, most=search.limit - done.count)
             if file is not None:
                 found.append(file)
@@ -266,3 +265,20 @@ def _batches(places: Sequence[T]) -> Iterator[Sequence[T]]:
     yield places[:first]
     for start in range(first, len(places), size):
         yield places[start : start + size]
+
+
+def _admits_parts(filters: Filters) -> bool:
+    """Return whether the filters may admit a part of a file alone."""
+    return bool(filters.kinds or filters.symbols or filters.block_types)
+
+
+def _admitted(chunks: Sequence[Chunk], filters: Filters) -> Callable[[int], bool]:
+    """Return a test whether a line is in a chunk that the filters admit."""
+    if not _admits_parts(filters):
+        return lambda _: True  # the whole file is inside
+    ranges = [
+        range(chunk.start_line, chunk.end_line + 1)
+        for chunk in chunks
+        if globs.is_inside(chunk, filters)
+    ]
+    return lambda number: any(number in one for one in ranges)

@@ -1,4 +1,4 @@
-"""Create, list, and revoke API keys.
+"""Create, list, and revoke API keys, and sign browsers in.
 
 A key has no more rights than the principal that created it: it is bound by the bounds of its
 creator, and expires no later. A creator with bounds lists and revokes only keys within them.
@@ -25,6 +25,7 @@ from gateway.service.catalog import unknown
 from gateway.service.dependencies import Dependencies
 from gateway.service.requests import CreateKeyRequest
 from gateway.service.results import CreatedKey, Key, key_of
+from gateway.sessions import Credential
 
 #: Longest life of a key, seconds: ten years.
 MAX_LIFE_S = 10 * 365 * 86_400
@@ -72,6 +73,18 @@ async def revoke_key(dependencies: Dependencies, principal: Principal, name: str
         raise NotFound(unknown("key", name, names) if names else f"there is no key {name[:100]!r}")
     await asyncio.to_thread(dependencies.keys.remove, found.id)
     await asyncio.sleep(FRESH_S)
+
+
+@permitted
+async def sign_in(dependencies: Dependencies, principal: Principal, credential: Credential) -> str:
+    """Open a session with the caller's own credential and return its id, the value of a cookie."""
+    return await dependencies.sessions.open(credential)
+
+
+@permitted
+async def sign_in_link(dependencies: Dependencies, principal: Principal, authorization: str) -> str:
+    """Return the code of a link that signs one browser in, once, with the authorization."""
+    return await dependencies.sessions.link(authorization)
 
 
 def _notices(dependencies: Dependencies, key: ApiKey) -> tuple[str, ...]:

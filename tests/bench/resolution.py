@@ -27,7 +27,7 @@ from codelode.model import DEFAULT_REF, EdgeKind, ReferenceKind, RepositoryName
 from codelode.name_resolution import Confidence, reexports, resolve_use
 from gateway.expand.aliases import uses_in
 from workers.parse import imports, parse
-from workers.parse.imports.resolve import resolve
+from workers.parse.imports.links import resolve
 from workers.pull import tree
 from workers.pull.objects import Objects
 

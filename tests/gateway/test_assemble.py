@@ -13,9 +13,8 @@ from codelode.access import EVERYTHING
 from codelode.model import DEFAULT_REF, Candidate, RepositoryName, locate
 from gateway.assemble import MAX_TOKENS, assemble
 from gateway.assemble.budget import Piece, fill
-from gateway.assemble.context import ESTIMATED, context
+from gateway.assemble.context import ESTIMATED, context, quality
 from gateway.assemble.named import asked_names, under_name
-from gateway.assemble.quality import quality
 from gateway.options import Assemble, Options
 from gateway.rank.fused import by_similarity
 from gateway.state import (

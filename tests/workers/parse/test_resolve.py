@@ -18,7 +18,7 @@ from workers import wire
 from workers.parse import imports, parse
 from workers.parse.ecosystems.manifests import read
 from workers.parse.imports import Layout
-from workers.parse.imports.resolve import packages, resolve
+from workers.parse.imports.links import packages, resolve
 
 
 def layout_of(files, *, name=""):

@@ -21,9 +21,10 @@ from codelode.references import (
     of_uses,
     of_waiting,
 )
+from workers.parse.ecosystems import dependencies
 from workers.parse.ecosystems.layout import Layout
-from workers.parse.ecosystems.resolution import Resolved
-from workers.parse.imports.resolve import packages, resolve
+from workers.parse.ecosystems.resolution import EXTERNAL, Resolved
+from workers.parse.imports.statements import is_sound
 from workers.parse.imports.subjects import subjects_of
 from workers.parse.language_table import rules_of
 
@@ -62,6 +63,24 @@ def links(path: str, parsed: ParsedFile, *, layout: Layout, time_s: float = RESO
     edges += [Edge(path, target, EdgeKind.IMPORTS, is_external=True) for target in sorted(external)]
     waiting = {of_waiting(f"b:{missing}")} if missing else set()
     return Links(tuple(edges), distinct_names(waiting | _names(path, parsed, resolved)))
+
+
+def resolve(imp: Import, *, path: str, language: str, layout: Layout) -> Resolved:
+    """Return the files that an import of the file at `path` means, possibly that file itself."""
+    resolver = dependencies.resolve if _is_dependency(imp) else rules_of(language).resolve
+    if resolver is None or not is_sound(imp):
+        return EXTERNAL
+    return resolver(imp, path, layout)
+
+
+def packages(imp: Import, *, language: str) -> tuple[str, ...]:
+    """Return the keys of the packages that an external import may come from."""
+    keys = dependencies.packages if _is_dependency(imp) else rules_of(language).packages
+    return tuple(keys(imp)) if keys else ()
+
+
+def _is_dependency(imp: Import) -> bool:
+    return imp.names[:1] == (dependencies.KIND,)
 
 
 _Resolved = Sequence[tuple[Import, Resolved]]
