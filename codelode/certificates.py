@@ -44,12 +44,17 @@ def read_certificate(chain_file: Path, key_file: Path) -> Certificate:
     return Certificate(chain, key, _names(leaf), begins, ends)
 
 
-@cache
-def usual_authorities() -> ssl.SSLContext:
-    """Return what HTTP clients trust for which the environment names no other authorities.
+def authorities_for(url: str) -> ssl.SSLContext | bool:
+    """Return whom the client of a server trusts, as httpx takes it: True for the usual authorities.
 
-    Reading the certificates takes 30 ms of processor time, so all clients of a process share them.
+    A client of http needs none, but httpx makes a context for it, which takes 30 ms of processor
+    time. All clients of http of a process therefore share one.
     """
+    return _of_http() if url.lower().startswith("http:") else True
+
+
+@cache
+def _of_http() -> ssl.SSLContext:
     import httpx
 
     return httpx.create_ssl_context(trust_env=False)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import httpx
 
-from codelode.certificates import usual_authorities
+from codelode.certificates import authorities_for
 from codelode.errors import Unavailable
 from codelode.loopback import is_unreadable_on_the_way
 
@@ -62,8 +62,7 @@ def _fetched(url: str, form: Mapping[str, str] | None, *, with_refusals: bool) -
         data=data,
         timeout=TIMEOUT_S,
         follow_redirects=False,
-        verify=not url.lower().startswith("http:")
-        or usual_authorities(),  # which http does not need
+        verify=authorities_for(url),
     ) as answer:
         is_refusal = with_refusals and answer.is_client_error and answer.status_code != 429
         if answer.status_code != httpx.codes.OK and not is_refusal:

@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 
-from codelode.certificates import usual_authorities
+from codelode.certificates import authorities_for
 from codelode.errors import CodelodeError, Denied, NotFound, Unavailable
 from codelode.loopback import is_loopback
 from workers.sources.limits import Budgets, asked_pause
@@ -87,13 +87,12 @@ class Host:
     async def __aenter__(self) -> Host:
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._name = urlsplit(self.url).netloc
-        is_here = is_loopback(urlsplit(self.url).hostname or "")
         self._client = httpx.AsyncClient(
             headers=dict(self.headers),
             timeout=TIMEOUT_S,
             follow_redirects=False,
-            trust_env=not is_here,
-            verify=usual_authorities() if is_here else True,
+            trust_env=not is_loopback(urlsplit(self.url).hostname or ""),
+            verify=authorities_for(self.url),
             limits=httpx.Limits(max_connections=AT_ONCE),
         )
         return self

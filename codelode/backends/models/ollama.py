@@ -20,7 +20,7 @@ import structlog
 from codelode.backends.models.http import may_use_proxy, sendable, translated
 from codelode.backends.models.remote import Remote, RetryPolicy
 from codelode.backends.models.served import Limits, ServedEmbedder
-from codelode.certificates import usual_authorities
+from codelode.certificates import authorities_for
 from codelode.errors import CodelodeError, Unavailable
 
 EMBEDDING_MODEL = "nomic-embed-text"
@@ -127,7 +127,7 @@ class Server:
                     host=self._url,
                     timeout=timeout,
                     trust_env=may_use_proxy(self._url),
-                    verify=may_use_proxy(self._url) or usual_authorities(),
+                    verify=authorities_for(self._url),
                 )
             return self._clients[timeout_s]
 

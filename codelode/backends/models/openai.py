@@ -18,7 +18,7 @@ from pydantic import BaseModel, SecretStr
 from codelode.backends.models.http import may_use_proxy, sendable, translated
 from codelode.backends.models.remote import Garbled, Remote
 from codelode.backends.models.served import Limits, ServedEmbedder
-from codelode.certificates import usual_authorities
+from codelode.certificates import authorities_for
 
 EMBEDDING_MODEL = "text-embedding-3-small"
 LANGUAGE_MODEL = "gpt-4o-mini"
@@ -60,7 +60,7 @@ class Endpoint:
             self._client = httpx.Client(
                 base_url=url.rstrip("/") + "/",
                 trust_env=may_use_proxy(url),
-                verify=may_use_proxy(url) or usual_authorities(),
+                verify=authorities_for(url),
                 headers={"Authorization": f"Bearer {secret}"} if secret else {},
             )
         weakref.finalize(self, self._client.close)
