@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from codelode.covers import Cover, Known, cover
+from codelode.covers import Cover, Known
 
 if TYPE_CHECKING:
     from codelode.model import RepositoryName
@@ -70,7 +70,6 @@ class Visibility:
 
     names: frozenset[RepositoryName] | None
     known: Known = field(default=UNKNOWN, compare=False, repr=False)
-    _cover: list[Cover | None] = field(default_factory=list, init=False, compare=False, repr=False)
     ordered: tuple[RepositoryName, ...] = field(init=False, compare=False, repr=False)
     digest: str = field(init=False, compare=False, repr=False)  # equal for equal visibilities
 
@@ -118,16 +117,14 @@ class Visibility:
         return tuple(name for name in named if name in self.names) if named else self.ordered
 
     def cover(self) -> Cover | None:
-        """Return a shorter description, computed at the first call; None: there is none.
+        """Return a shorter description, computed once; None: there is none.
 
         It is exact among the known repositories. It may admit those that were registered since,
         so what it admits must be compared with this visibility.
         """
         if self.names is None or not self.known.names:
             return None
-        if not self._cover:
-            self._cover.append(cover(self.names, self.known))
-        return self._cover[0]
+        return self.known.cover(self.names)
 
 
 #: The visibility of a principal that may see every repository, also those registered later.

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -32,8 +32,9 @@ MAX_PREFIXES = 8
 #: instead of 5,000 names, a search in Weaviate was no faster.
 WORTH_SHARE = 0.5
 
-#: Covers that are kept, up to 2 MB each: a search in a scope makes its visibility anew.
-MAX_COVERS = 16
+#: Covers that are kept of what is known at one moment, up to 2 MB each: as many as gateways hold
+#: visibilities.
+MAX_COVERS = 256
 
 _SEPARATOR = re.compile(r"[/._-]")
 
@@ -50,6 +51,12 @@ class Known:
 
     names: frozenset[RepositoryName] = frozenset()
     groups: Mapping[RepositoryName, str] = field(default_factory=dict)
+    #: Returns the cover of some names, or None; each is computed once.
+    cover: Callable[[frozenset[RepositoryName]], Cover | None] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        kept = lru_cache(maxsize=MAX_COVERS)(partial(cover, known=self))
+        object.__setattr__(self, "cover", kept)
 
 
 class Cover(NamedTuple):
@@ -74,12 +81,11 @@ def group_of(facts: Iterable[str]) -> str:
     return f"={blake2b(listed, digest_size=6).hexdigest()}"
 
 
-@lru_cache(maxsize=MAX_COVERS)
 def cover(names: frozenset[RepositoryName], known: Known) -> Cover | None:
     """Return what covers exactly the given names among the known ones, in few terms.
 
     None: tokens do not describe them. Takes 20 to 40 ms for 10,000 names on a busy machine, or with
-    groups 45 to 100 ms, and 0.5 ms for names that were asked about before.
+    groups 45 to 100 ms.
     """
     hidden = known.names - names
     useful = [shared for shared in _shared(known) if _cheapest(shared, names, hidden)]
