@@ -1,3 +1,4 @@
+import itertools
 import os
 import subprocess
 from contextlib import nullcontext
@@ -114,14 +115,13 @@ SECRETS = (
 )
 
 
-@pytest.mark.parametrize("local_paths", ["", "owned", "/srv"])
-@pytest.mark.parametrize("secret", SECRETS)
 @pytest.mark.parametrize("form", LEAKS)
-def test_a_secret_in_an_address_is_refused_and_not_repeated(form, secret, local_paths):
-    with pytest.raises(InvalidQuery) as raised:
-        check_url(form.format(secret), local_paths=local_paths)
-    assert secret not in str(raised.value)
-    assert raised.value.__cause__ is None or secret not in str(raised.value.__cause__)
+def test_a_secret_in_an_address_is_refused_and_not_repeated(form):
+    for secret, local_paths in itertools.product(SECRETS, ("", "owned", "/srv")):
+        with pytest.raises(InvalidQuery) as raised:
+            check_url(form.format(secret), local_paths=local_paths)
+        assert secret not in str(raised.value), local_paths
+        assert raised.value.__cause__ is None or secret not in str(raised.value.__cause__)
 
 
 @pytest.mark.parametrize("user", ["git", "hg", "org-123", "alice.b", "APKAEIBAERJR2EXAMPLE"])

@@ -119,13 +119,13 @@ def test_a_malformed_call_gets_an_answer_that_says_what_is_wrong(channel, name, 
 
 
 @pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("request_", [b"\xff" * 20, b"\x0a\x02\xff\xfe", b"\x0a\x05ab"])
-def test_bytes_that_are_no_request_are_an_invalid_argument(channel, name, request_):
+def test_bytes_that_are_no_request_are_an_invalid_argument(channel, name):
     path, method = METHODS[name]
     if not method.input_type.fields:
         pytest.skip("a message without fields accepts any field")
 
-    code, details = answered(channel, path, method, request_)
+    for request in (b"\xff" * 20, b"\x0a\x02\xff\xfe", b"\x0a\x05ab"):
+        code, details = answered(channel, path, method, request)
 
-    assert code is grpc.StatusCode.INVALID_ARGUMENT
-    assert "cannot be decoded" in details or "invalid" in details or "must" in details
+        assert code is grpc.StatusCode.INVALID_ARGUMENT, request
+        assert "cannot be decoded" in details or "invalid" in details or "must" in details

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 import json
 import multiprocessing
 import os
@@ -814,31 +815,28 @@ FILTERS = {
 SLOW_GLOBS = tuple(f"**/*{'*a?' * 30}{number}" for number in range(100))
 
 
-@pytest.mark.parametrize(
-    "filters", [Filters(paths=SLOW_GLOBS), Filters(symbols=SLOW_GLOBS), Filters()]
-)
-async def test_a_search_ends_with_its_call(large, filters):
-    asked = HybridQuery("shared", QUERY.vector, filters, 5, visible=EVERYTHING)
-    with deadline.calling(0), pytest.raises(TimedOut):
-        await large.hybrid(asked)
+async def test_a_search_ends_with_its_call(large):
+    for filters in (Filters(paths=SLOW_GLOBS), Filters(symbols=SLOW_GLOBS), Filters()):
+        asked = HybridQuery("shared", QUERY.vector, filters, 5, visible=EVERYTHING)
+        with deadline.calling(0), pytest.raises(TimedOut):
+            await large.hybrid(asked)
 
 
-@pytest.mark.parametrize("filters", FILTERS.values(), ids=FILTERS)
-@pytest.mark.parametrize("limit", [5, 100])
-async def test_the_best_inside_a_filter_are_found_however_few_it_admits(large, filters, limit):
+async def test_the_best_inside_a_filter_are_found_however_few_it_admits(large):
     everything = await large.hybrid(
         HybridQuery("shared", QUERY.vector, Filters(), 2_000, visible=EVERYTHING)
     )
-    inside = [hit for hit in everything if _admits(filters, hit.chunk)]
-    found = await large.hybrid(
-        HybridQuery("shared", QUERY.vector, filters, limit, visible=EVERYTHING)
-    )
+    for (name, filters), limit in itertools.product(FILTERS.items(), (5, 100)):
+        inside = [hit for hit in everything if _admits(filters, hit.chunk)]
+        found = await large.hybrid(
+            HybridQuery("shared", QUERY.vector, filters, limit, visible=EVERYTHING)
+        )
 
-    for side in ("keyword_score", "similarity"):
-        best = sorted((getattr(hit, side) for hit in inside), reverse=True)[:limit]
-        got = [getattr(hit, side) for hit in found if getattr(hit, side) is not None]
-        assert sorted(got, reverse=True) == pytest.approx(best, rel=1e-3)
-    assert all(_admits(filters, hit.chunk) for hit in found)
+        for side in ("keyword_score", "similarity"):
+            best = sorted((getattr(hit, side) for hit in inside), reverse=True)[:limit]
+            got = [getattr(hit, side) for hit in found if getattr(hit, side) is not None]
+            assert sorted(got, reverse=True) == pytest.approx(best, rel=1e-3), (name, limit)
+        assert all(_admits(filters, hit.chunk) for hit in found), (name, limit)
 
 
 def _admits(filters, chunk):
