@@ -34,7 +34,7 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes depends on what else the machine does; time is measured in tests/bench.
-settings.register_profile("untimed", deadline=None, max_examples=examples(100, short=40))
+settings.register_profile("untimed", deadline=None, max_examples=examples(100, short=20))
 settings.load_profile("untimed")
 
 

@@ -79,6 +79,7 @@ def test_a_name_is_only_text_in_markdown(name):
     assert "".join(child.content for child in children) == f"{quoted(name)}:1-2 (x)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_", ["console", "json"])
 def test_a_log_line_stays_one_line_whatever_a_file_is_called(format_):
     program = (

@@ -328,6 +328,7 @@ def swapping(inside, outside):
             swapper.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not git_program.can_be_restricted(), reason="the kernel has no Landlock")
 @pytest.mark.parametrize("mirrored", [False, True], ids=["first run", "second run"])
 def test_a_link_that_is_there_only_while_git_reads_leads_nowhere(

@@ -125,6 +125,7 @@ def test_a_pattern_without_trigrams_reads_the_files_inside_the_filters_and_says_
     assert "no three characters in a row" in summary.notices[0]
 
 
+@pytest.mark.slow
 def test_a_pattern_without_trigrams_is_refused_where_many_files_would_be_read(grep, world):
     many = {f"many/{number}.txt": "a = 1\n" for number in range(MAX_UNNARROWED)}
     world.index("acme/wide", {**many, "src/b.txt": "b = 1\n"})

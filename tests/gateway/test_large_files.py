@@ -37,6 +37,7 @@ def look_up(defined):
     innermost((("a.py", one.symbol.start_line) for one in defined), {"a.py": defined})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", [look_up, exported])
 def test_definitions_of_one_name_are_read_in_linear_time(work):
     defined = [at("A", number, number) for number in range(50_000)]

@@ -856,6 +856,7 @@ CHECKS = {
 }
 
 
+@pytest.mark.slow
 def test_a_search_by_keyword_returns_what_an_admin_gets_without_the_hidden(served):
     made, gateway = served
 
@@ -877,6 +878,7 @@ def test_a_search_by_keyword_returns_what_an_admin_gets_without_the_hidden(serve
             made.change()
 
 
+@pytest.mark.slow
 def test_no_command_prints_anything_hidden(served, capsys, monkeypatch):
     made, gateway = served
     monkeypatch.setenv("CODELODE_SERVER", f"127.0.0.1:{gateway.port}")

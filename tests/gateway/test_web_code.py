@@ -171,6 +171,7 @@ async def test_folders_are_pages_and_parts(browser):
     assert part.all("html") == []
 
 
+@pytest.mark.slow
 async def test_a_text_that_no_lexer_finishes_is_shown_without_colours(code):
     page = Page(await code("Makefile"))
 

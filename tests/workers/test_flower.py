@@ -6,6 +6,10 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 #: Runs Flower for each login that it is given, in processes that share the imports; prints how
 #: they end.
 EACH = """

@@ -73,6 +73,7 @@ def test_an_index_that_a_misled_worker_opened_takes_the_first_chunks(own, model_
     assert list(index.store.ids(APP, DEFAULT_REF)) == [CHUNK.id]
 
 
+@pytest.mark.slow
 def test_a_store_may_be_maintained_while_files_are_written(tmp_path):
     settings = Settings(data=tmp_path)
     with contextlib.closing(services.Services(settings)) as own, ThreadPoolExecutor(3) as pool:

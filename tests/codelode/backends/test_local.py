@@ -605,6 +605,7 @@ def test_a_writer_can_recreate_an_index_whose_creation_was_interrupted(folder, m
     assert len(ids(writer)) == 5
 
 
+@pytest.mark.slow
 async def test_a_full_disk_is_a_transient_error_and_damages_nothing(writer, folder, search):
     writer.replace(files(2))
 
@@ -948,6 +949,7 @@ async def test_a_reader_of_a_damaged_keyword_index_names_the_remedy(broken, fold
     assert len(await search.hybrid(QUERY)) == 150
 
 
+@pytest.mark.slow
 async def test_a_reader_stays_current_while_the_keyword_index_is_rebuilt(writer, folder, search):
     writer.replace(files(30))
     over = threading.Event()

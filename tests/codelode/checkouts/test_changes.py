@@ -21,6 +21,7 @@ def copy(work, tmp_path):
     return WorkingCopy(checkout_at(work.folder), tmp_path / "scratch")
 
 
+@pytest.mark.slow
 def test_a_burst_of_a_thousand_changes_is_few_batches_and_nothing_is_lost(work, copy):
     batches = changes(work.folder, idle_s=NEVER_S)
     next(batches)

@@ -92,6 +92,7 @@ def test_a_snapshot_follows_another_branch_and_what_leaves_the_index(work, copy)
     assert "f.py" not in files(work)
 
 
+@pytest.mark.slow
 def test_a_change_in_the_second_of_the_last_git_add_is_not_missed(work, copy):
     """Git compares such files by content, which depends on the time of the index."""
     for number in range(20):

@@ -22,6 +22,8 @@ from gateway.access.openid import OpenIdConnect
 from tests.guardian import GUARDIAN
 from tests.oidc_provider import running_provider, through_the_pages
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def provider(tmp_path):

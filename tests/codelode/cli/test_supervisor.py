@@ -43,7 +43,10 @@ FORK_SERVER = (
     "from workers import fork_server; exec(fork_server.serve(preloaded=())[0])",
 )
 
-pytestmark = pytest.mark.skipif(not Path("/proc").exists(), reason="looks at /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc").exists(), reason="looks at /proc"),
+]
 
 
 def child(name: str, code: str, **fields: object) -> Child:

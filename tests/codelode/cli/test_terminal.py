@@ -17,6 +17,8 @@ from codelode.text.columns import cells
 from codelode.text.excerpts import wanted_terms
 from codelode.v1 import search_pb2
 
+pytestmark = pytest.mark.slow
+
 COLUMNS, LINES = 60, 20
 STYLE = re.compile(r"\x1b\[[\d;]*m")
 MATCH = re.compile(r"\x1b\[31m\x1b\[1m(.*?)\x1b\[0m")

@@ -47,6 +47,7 @@ def kept(wanted, found):
     return np.mean([len({*one} & {*other}) / NEIGHBOURS for one, other in pairs])
 
 
+@pytest.mark.slow
 def test_many_more_neighbours_are_kept_than_by_principal_components(vectors):
     wanted = nearest(vectors)
     components = principal(vectors, np.random.default_rng(1))
@@ -65,6 +66,7 @@ def test_most_neighbours_are_found(vectors):
     assert all(len({*row}) == NEIGHBOURS for row in found.tolist())
 
 
+@pytest.mark.slow
 def test_the_layout_is_the_same_each_time_and_tells_its_progress(vectors):
     told = []
     first = layout(vectors[:SPLIT], progress=told.append)
@@ -84,5 +86,6 @@ def test_few_vectors_have_positions_too(vectors, count):
     assert np.isfinite(found).all()
 
 
+@pytest.mark.slow
 def test_equal_vectors_have_positions_too(vectors):
     assert np.isfinite(layout(np.repeat(vectors[:1], SPLIT, axis=0))).all()

@@ -64,6 +64,7 @@ def test_pieces_partition_any_file_byte_for_byte(data, path):
     assert_partition(data, parse(data, path=path))
 
 
+@pytest.mark.slow
 def test_pieces_partition_real_files(real_files):
     assert len(real_files) > 100
     for path, data in real_files:
@@ -130,6 +131,7 @@ def test_parsing_is_deterministic(data, path):
     assert parse(data, path=path) == parse(data, path=path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "path"),
     [

@@ -44,6 +44,7 @@ def test_a_truncated_file_is_read_up_to_its_end(path):
         assert_whole(data[:size], path)
 
 
+@pytest.mark.slow
 def test_fifty_megabytes_on_one_line_are_cut_as_text():
     with processor_time_below(60):
         parsed = assert_whole(b"x = 1; " * 7_200_000, "a.py")

@@ -189,6 +189,7 @@ def test_equal_contents_of_one_language_give_equal_imports_wherever_they_are():
     assert parse(text, path="a/compose.yml").imports == parse(text, path="b/values.yml").imports
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["a: [\n", "resources:\n", "- a\n", "- files:\n  - a\n", " [,a"])
 def test_a_generated_kustomization_is_read_in_time(line):
     text = "resources:\n" + line * (380_000 // len(line))
@@ -196,6 +197,7 @@ def test_a_generated_kustomization_is_read_in_time(line):
         assert parse(text.encode(), path="kustomization.yaml").pieces
 
 
+@pytest.mark.slow
 def test_imports_of_a_tree_that_repeats_its_prefix_are_bounded():
     """2,000 names after a prefix of 900 characters, 40 times: 80,000 imports of 72 MB."""
     named = ",".join(f"b{number}" for number in range(2_000))

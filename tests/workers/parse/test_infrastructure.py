@@ -324,6 +324,7 @@ def test_a_template_is_read_by_its_grammar_with_the_actions_masked():
     assert parsed("other/web.yaml", FILES[path][0]).health.status is HealthStatus.PARTIAL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

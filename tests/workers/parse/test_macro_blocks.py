@@ -1,5 +1,7 @@
 """Items in the blocks of Rust macros are symbols like any other."""
 
+import pytest
+
 from workers.parse import parse
 
 TOKIO = """\
@@ -114,6 +116,7 @@ def test_arguments_that_are_no_code_define_nothing():
     assert found(TABLES)[1] == []
 
 
+@pytest.mark.slow
 def test_blocks_in_blocks_take_linear_time():
     depth = 2_000
     text = "a! { " * depth + "fn f() {}" + " }" * depth

@@ -63,6 +63,7 @@ def test_a_query_that_takes_too_long_is_given_up(monkeypatch):
     assert "it takes longer than 0.05 s" in parsed.health.detail
 
 
+@pytest.mark.slow
 def test_a_query_that_takes_too_long_twice_is_switched_off_for_its_repository(monkeypatch):
     monkeypatch.setattr(own_queries, "MAX_QUERY_S", 0.05)
     data = CODE + b"x = [1, 2, 3]\n" * 3_000

@@ -169,6 +169,7 @@ def name_at(node):
     return None
 
 
+@pytest.mark.slow
 def test_the_calls_of_real_files_are_those_that_python_reads():
     """Its own parser knows what is a call, a comment, or a string; a decorator is called, too."""
     for path in sorted(ROOT.glob("codelode/**/*.py")):

@@ -411,6 +411,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "head", "repeated"), HOSTILE)
 def test_a_hostile_manifest_is_read_in_linear_time(path, head, repeated):
     """Backtracking of quadratic time takes minutes for a text of this size."""
@@ -516,6 +517,7 @@ def test_an_import_of_a_file_in_a_thousand_folders_is_resolved():
     ]
 
 
+@pytest.mark.slow
 def test_autoload_rules_are_read_in_linear_time():
     text = json.dumps({"autoload": {"psr-4": {"A\\": [f"src{n}" for n in range(1_000)]}}})
     parsed = parse(b"<?php\nuse A\\B;\n", path="a.php")

@@ -67,6 +67,7 @@ def test_the_listing_names_every_entry(pulled, blobs):
     assert listed["zeros"] == SourceFile("zeros", blob_id(zeros), 1000, 0o100644)
 
 
+@pytest.mark.slow
 def test_a_content_of_megabytes_is_read_whole(source, mirrors, repository, blobs):
     large = RANDOM.randbytes(5_000_000)
     source.commit({"large": large})
@@ -214,6 +215,7 @@ if sys.argv[3] == "killed":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["normal", "killed"])
 def test_a_reader_ends_with_its_process_and_without_a_warning(pulled, mirrors, end):
     done = subprocess.run(

@@ -53,6 +53,7 @@ def memory_below(mebibytes):
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_a_commit_of_too_many_paths_is_rejected_before_they_are_read(mirrors, repository, source):
     revision = bomb(source, levels=3)
     mirrors.sync(repository)
@@ -75,6 +76,7 @@ def test_a_repository_cannot_grow_past_the_bound_by_small_steps(mirrors, reposit
         planned(mirrors, second, **at, max_paths=11)
 
 
+@pytest.mark.slow
 def test_an_ignore_file_that_is_too_large_fails_the_run_and_is_not_read_whole(
     mirrors, repository, source
 ):
@@ -159,6 +161,7 @@ def test_a_list_of_refs_without_an_end_meets_the_memory_bound(host, tmp_path):
         bounded.sync(Repository(NAME, f"{host}/endless/x"))
 
 
+@pytest.mark.slow
 def test_what_git_starts_at_once_has_the_memory_bound():
     asked = ("-c", "alias.bound=!ulimit -d", "bound")
     with ThreadPoolExecutor(16) as pool:  # busy, so that git runs before the caller goes on

@@ -185,6 +185,7 @@ def test_the_operator_cannot_force_in_what_is_no_text_or_too_large():
     assert chosen("a.py", include=["*"], exclude=["!*"], size=5000) == "too_large"
 
 
+@pytest.mark.slow
 def test_as_many_hostile_patterns_as_are_allowed_cost_no_more_than_their_length():
     hostile = ("**/" * 150 + "*a*a*a*b", "*a" * 240 + "b", "[a-z]*" * 80 + "!")
     lines = [line[:500] for line in hostile for _ in range(33)]

@@ -380,6 +380,7 @@ def _sync_at_once(mirrors, repository, barrier, answers):
     answers.put(mirrors.resolve(repository.name))
 
 
+@pytest.mark.slow
 def test_two_processes_can_sync_one_mirror_at_once(mirrors, repository, source):
     revision = source.commit({f"{number}.py": str(number) for number in range(200)})
     context = multiprocessing.get_context("spawn")

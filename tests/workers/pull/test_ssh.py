@@ -24,9 +24,12 @@ NAME = RepositoryName("team/lib")
 KEYGEN = shutil.which("ssh-keygen")
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
 
-pytestmark = pytest.mark.skipif(
-    KEYGEN is None and not os.environ.get("CI"), reason="no ssh-keygen: install openssh-client"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        KEYGEN is None and not os.environ.get("CI"), reason="no ssh-keygen: install openssh-client"
+    ),
+]
 
 
 def new_key(path: Path) -> tuple[str, str]:
