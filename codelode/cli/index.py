@@ -94,8 +94,8 @@ def index(
     Searches without --ref use the default ref. The first run without --ref chooses it: the default
     branch of the remote; for a checkout, the default branch of its remote, else main or master, and
     only without these the branch that is checked out. It stays until `codelode default` changes it
-    or its branch is gone. Other branches and tags that the source no longer has leave the index
-    with this run.
+    or its branch is gone; that of a repository of a connection in the sources file follows its
+    host. Other branches and tags that the source no longer has leave the index with this run.
 
     Patterns are stored with the repository. They apply to all its refs, to each from its next run
     on, until the same option is given again. A file that --exclude matches or that no --include
@@ -140,8 +140,9 @@ def default(context: click.Context, *, client: Client, name: str, ref: str, wait
     """Make REF the default ref of the repository NAME, and index it.
 
     Searches without --ref use the default ref, and `codelode index` without --ref brings it up to
-    date. HEAD stands for the default branch of the source. Until the run is over, a search finds
-    some files of the old default ref and some of the new one.
+    date. HEAD stands for the default branch of the source, which a repository of a connection in
+    the sources file then follows. Until the run is over, a search finds some files of the old
+    default ref and some of the new one.
 
     \b
     Examples:

@@ -11,7 +11,7 @@ import pytest
 from codelode.cluster import token_file
 from tests.end_to_end.runs import said
 from tests.end_to_end.surfaces import Flower, collected
-from tests.gitea import Gitea
+from tests.gitea import PASSWORD, Gitea
 from tests.ssh_keys import new_ssh_key
 
 SECRET = "canary-of-the-webhooks"
@@ -126,13 +126,23 @@ def paths(cluster, word):
 
 
 def refs(cluster, name):
-    """The default ref of a repository, and all that are indexed."""
+    """The default ref of a repository, and all that are indexed; None before it is registered."""
     with cluster.client() as client:
-        (one,) = [one for one in client.repositories() if one.repository.name == name]
-    return one.repository.default_ref, [each.ref for each in one.refs if each.indexed]
+        known = {one.repository.name: one for one in client.repositories()}
+    one = known.get(name)
+    return one and (one.repository.default_ref, [each.ref for each in one.refs if each.indexed])
 
 
-def test_another_default_branch_of_the_host_is_followed(gitea, cluster, wait_for):
+def push(git, url, branch, files):
+    """Add files to a branch of a host, by git."""
+    git.run("fetch", "--quiet", url, branch)
+    git.run("checkout", "--quiet", "-B", branch, "FETCH_HEAD")
+    git.commit(files)
+    git.run("push", "--quiet", url, branch)
+
+
+def test_another_default_branch_of_the_host_is_followed(gitea, cluster, git, wait_for):
+    url = gitea.url.replace("://", f"://root:{PASSWORD}@") + "/acme/app.git"
     gitea.repository("acme/app", content="def lantern():\n    return 1\n")
     cluster.start()
     gitea.webhook("acme", f"{cluster.facts['http']}/webhooks/work", SECRET)
@@ -141,7 +151,7 @@ def test_another_default_branch_of_the_host_is_followed(gitea, cluster, wait_for
     for name in ("trunk", "next"):
         gitea.call("POST", "/repos/acme/app/branches", new_branch_name=name)
     gitea.call("PATCH", "/repos/acme/app", default_branch="trunk")  # no webhook tells of it
-    gitea.write("acme/app", "more.py", "def beacon():\n    return 2\n")
+    push(git, url, "trunk", {"more.py": "def beacon():\n    return 2\n"})
     wait_for(lambda: refs(cluster, "acme/app") == ("trunk", ["trunk"]), "the push to the new one")
     wait_for(lambda: "more.py" in paths(cluster, "beacon"), "its file")
 

@@ -227,7 +227,7 @@ def _notices(
     elif _asks_for_default(run) and (of_source := mirrors.default_ref(name)) != ref:
         found.append(
             f"the default branch of the source is {of_source}, but the default ref stays {ref} "
-            f"until you run `codelode default {name} {of_source}`"
+            f"until you run `codelode default {name} HEAD`"
         )
     return tuple(found)
 

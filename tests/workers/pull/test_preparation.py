@@ -271,7 +271,7 @@ def test_another_default_branch_of_the_source_is_reported_and_not_followed(two_b
     assert (two_branches.ledger.run(run.id).resolved, manifest.items) == ("main", ())
     assert default(two_branches) == ("main", True)
     assert "default branch of the source is dev" in notices(two_branches, run)
-    assert "codelode default owner/repo dev" in notices(two_branches, run)
+    assert "codelode default owner/repo HEAD" in notices(two_branches, run)
 
 
 def refs(world):
