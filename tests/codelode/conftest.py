@@ -133,8 +133,9 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
     sources: list[index_pb2.Source] = field(default_factory=list)
     sources_problem: str = ""
     listed_after: int = 0  # as often as these are shown, they are not listed
-    #: Workers of the queues `control` and `pull` that successive statuses show; the last one stays.
-    workers: list[int] = field(default_factory=lambda: [1])
+    #: Workers of the queues `control` and `pull` that successive statuses show, the last one from
+    #: then on; without any, they do not show these queues.
+    workers: list[int] = field(default_factory=list)
     disk: list[index_pb2.DiskPart] = field(default_factory=list)
     servers: list[index_pb2.Server] = field(default_factory=list)
     scopes: list[search_pb2.Scope] = field(default_factory=list)
@@ -320,7 +321,7 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
 
     def GetStatus(self, request, context):
         self._note(request, context)
-        workers = self.workers.pop(0) if self.workers[1:] else self.workers[0]
+        shown = [self.workers.pop(0)] if self.workers[1:] else self.workers
         return index_pb2.GetStatusResponse(
             version="1.2.3",
             repositories=self.repositories,
@@ -328,7 +329,11 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
             chunks=1234,
             queues=[
                 index_pb2.Queue(name="parse", messages=6, workers=2),
-                *(index_pb2.Queue(name=name, workers=workers) for name in ("control", "pull")),
+                *(
+                    index_pb2.Queue(name=name, workers=workers)
+                    for workers in shown
+                    for name in ("control", "pull")
+                ),
             ],
             embedder="static-256",
             store="local",
