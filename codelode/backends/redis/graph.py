@@ -26,9 +26,8 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-import redis
 
-from codelode.backends.redis import keys, scripts, versions
+from codelode.backends.redis import keys, versions
 from codelode.backends.redis.connection import translated
 from codelode.errors import Corrupt, Unavailable
 from codelode.graph import outgoing_edges
@@ -73,16 +72,10 @@ class _Nodes:
     outgoing: dict[int, bytes | None] = field(default_factory=dict)  # versions
 
 
-class RedisGraph:
+class RedisGraph(versions.VersionedTable):
     """Implements the port DependencyGraph."""
 
-    def __init__(self, client: redis.Redis, *, prefix: str = "codelode:") -> None:
-        self._client = client
-        self._prefix = prefix
-        sources = scripts.load("graph.lua", after=("packed.lua", "versions.lua"))
-        self._read = scripts.Bulk(client, sources["read"])
-        self._replace = scripts.Bulk(client, sources["replace"])
-        self._clear = client.register_script(sources["clear"])
+    NAME = "graph"
 
     def replace(
         self,
@@ -90,11 +83,7 @@ class RedisGraph:
         refs: Sequence[RefName],
         edges: Mapping[str, Sequence[Edge]],
     ) -> None:
-        base = self._base(repository)
-        given = versions.given(refs)
-        calls = [(base, [*given, *_arguments(path, some)]) for path, some in edges.items()]
-        with translated():
-            self._replace(calls)
+        self._write(repository, refs, (_arguments(path, some) for path, some in edges.items()))
 
     def outgoing(
         self,
@@ -147,23 +136,6 @@ class RedisGraph:
             found[n] = _at_ref(*into[n], lists.ref, nodes)[:limit]
         return found
 
-    def remove_ref(self, repository: RepositoryName, ref: RefName) -> None:
-        with translated():
-            versions.remove_ref(
-                self._client,
-                self._base(repository),
-                ref,
-                emptied=lambda node: [node],
-                replace=self._replace,
-            )
-
-    def remove_repository(self, repository: RepositoryName) -> None:
-        with translated():
-            self._clear(keys=[self._base(repository)])
-
-    def _base(self, repository: RepositoryName) -> str:
-        return keys.of_repository(self._prefix, "graph", repository)
-
     def _consistently(
         self,
         base: str,
@@ -184,7 +156,7 @@ class RedisGraph:
         asked = keys.encode(ref)
         calls = [(base, [side, asked, *map(_file, some)]) for some in versions.batches(paths)]
         with translated():
-            replies = self._read(calls)
+            replies = self._scripts["read"](calls)
         return _Lists(
             frozenset(born for born, *_ in replies),
             next((number for _, number, *_ in replies if number), b""),

@@ -16,10 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 import numpy as np
-import redis
 
 from codelode import deadline
-from codelode.backends.redis import keys, scripts, versions
+from codelode.backends.redis import keys, versions
 from codelode.backends.redis.connection import translated
 from codelode.errors import Corrupt, Unavailable
 from codelode.model import RefName, RepositoryName
@@ -38,18 +37,12 @@ _DIGEST_BYTES = 5
 _State = tuple[bytes | None, bytes | None]
 
 
-class RedisReferences:
+class RedisReferences(versions.VersionedTable):
     """Implements the port ReferenceIndex."""
 
-    def __init__(self, client: redis.Redis, *, prefix: str = "codelode:") -> None:
-        self._client = client
-        self._prefix = prefix
-        sources = scripts.load("references.lua", after=("packed.lua", "versions.lua", "placed.lua"))
-        self._replace = scripts.Bulk(client, sources["replace"])
-        self._holders = scripts.Bulk(client, sources["holders"])
-        self._holding = scripts.Bulk(client, sources["holding"])
-        self._held = scripts.Bulk(client, sources["held"])
-        self._clear = client.register_script(sources["clear"])
+    NAME = "references"
+    LIBRARIES = (*versions.VersionedTable.LIBRARIES, "placed.lua")
+    EMPTY = (b"",)
 
     def replace(
         self,
@@ -57,11 +50,8 @@ class RedisReferences:
         refs: Sequence[RefName],
         names: Mapping[str, Sequence[str]],
     ) -> None:
-        base = self._base(repository)
-        given = versions.given(refs)
-        calls = [(base, [*given, keys.encode(path), _packed(used)]) for path, used in names.items()]
-        with translated():
-            self._replace(calls)
+        values = ((keys.encode(path), _packed(used)) for path, used in names.items())
+        self._write(repository, refs, values)
 
     def files(
         self, repository: RepositoryName, ref: RefName, names: Sequence[str]
@@ -90,7 +80,9 @@ class RedisReferences:
             deadline.check()
             some = repositories[start : start + step]
             with translated():
-                replies = self._holding([(self._base(one), key) for one in some for key in keyed])
+                replies = self._scripts["holding"](
+                    [(self._base(one), key) for one in some for key in keyed]
+                )
             asked = ((one, part) for one in some for part in parts)
             for (one, part), positions in zip(asked, replies, strict=True):
                 found[one] += [part[position - 1] for position in positions]
@@ -102,26 +94,9 @@ class RedisReferences:
         base, at = self._base(repository), keys.encode(ref)
         calls = [(base, [at, *map(keys.encode, some)]) for some in versions.batches(paths)]
         with translated():
-            replies = self._held(calls)
+            replies = self._scripts["held"](calls)
         values = (value for reply in replies for value in reply)
         return {path: _unpacked(value) for path, value in zip(paths, values, strict=True)}
-
-    def remove_ref(self, repository: RepositoryName, ref: RefName) -> None:
-        with translated():
-            versions.remove_ref(
-                self._client,
-                self._base(repository),
-                ref,
-                emptied=lambda path: [path, b""],
-                replace=self._replace,
-            )
-
-    def remove_repository(self, repository: RepositoryName) -> None:
-        with translated():
-            self._clear(keys=[self._base(repository)])
-
-    def _base(self, repository: RepositoryName) -> str:
-        return keys.of_repository(self._prefix, "references", repository)
 
     def _lists(
         self, base: str, ref: RefName, names: Sequence[str]
@@ -131,7 +106,7 @@ class RedisReferences:
         keyed = [_digests[lookup_key(name)] for name in names]
         calls = [(base, [at, *some]) for some in versions.batches(keyed)]
         with translated():
-            replies = self._holders(calls)
+            replies = self._scripts["holders"](calls)
         states = {(born, moved) for _, (born, moved), *_ in replies}
         number = next((number for number, *_ in replies if number), b"")
         packed = (raw for _, _, *raws in replies for raw in raws)

@@ -12,9 +12,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-import redis
-
-from codelode.backends.redis import keys, scripts, versions
+from codelode.backends.redis import keys, versions
 from codelode.backends.redis.connection import translated
 from codelode.errors import Corrupt
 from codelode.model import Kind, LocatedSymbol, RefName, RepositoryName, Symbol
@@ -22,17 +20,11 @@ from codelode.model import Kind, LocatedSymbol, RefName, RepositoryName, Symbol
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
-class RedisSymbols:
+class RedisSymbols(versions.VersionedTable):
     """Implements the port SymbolTable."""
 
-    def __init__(self, client: redis.Redis, *, prefix: str = "codelode:") -> None:
-        self._client = client
-        self._prefix = prefix
-        sources = scripts.load("symbols.lua", after=("packed.lua", "versions.lua", "placed.lua"))
-        self._lookup = scripts.Bulk(client, sources["lookup"])
-        self._defined = scripts.Bulk(client, sources["defined"])
-        self._replace = scripts.Bulk(client, sources["replace"])
-        self._clear = client.register_script(sources["clear"])
+    NAME = "symbols"
+    LIBRARIES = (*versions.VersionedTable.LIBRARIES, "placed.lua")
 
     def replace(
         self,
@@ -40,11 +32,7 @@ class RedisSymbols:
         refs: Sequence[RefName],
         symbols: Mapping[str, Sequence[Symbol]],
     ) -> None:
-        base = self._base(repository)
-        given = versions.given(refs)
-        calls = [(base, [*given, *_arguments(path, some)]) for path, some in symbols.items()]
-        with translated():
-            self._replace(calls)
+        self._write(repository, refs, (_arguments(path, some) for path, some in symbols.items()))
 
     def lookup(
         self, name: str, *, repositories: Sequence[RepositoryName], ref: RefName
@@ -53,7 +41,7 @@ class RedisSymbols:
         asked = [keys.encode(ref), keys.encode(name)]
         calls = [(self._base(repository), asked) for repository in distinct]
         with translated():
-            replies = self._lookup(calls)
+            replies = self._scripts["lookup"](calls)
         found = [
             at
             for repository, flat in zip(distinct, replies, strict=True)
@@ -67,7 +55,7 @@ class RedisSymbols:
         base, at = self._base(repository), keys.encode(ref)
         calls = [(base, [at, keys.encode(name)]) for name in names]
         with translated():
-            replies = self._lookup(calls) if calls else []
+            replies = self._scripts["lookup"](calls) if calls else []
         return {
             name: _located(name, repository, flat)
             for name, flat in zip(names, replies, strict=True)
@@ -79,29 +67,11 @@ class RedisSymbols:
         base, at = self._base(repository), keys.encode(ref)
         calls = [(base, [at, keys.encode(path)]) for path in paths]
         with translated():
-            replies = self._defined(calls) if calls else []
+            replies = self._scripts["defined"](calls) if calls else []
         return {
             path: _in_file(repository, path, flat)
             for path, (flat,) in zip(paths, replies, strict=True)
         }
-
-    def remove_ref(self, repository: RepositoryName, ref: RefName) -> None:
-        with translated():
-            versions.remove_ref(
-                self._client,
-                self._base(repository),
-                ref,
-                emptied=lambda path: [path],
-                replace=self._replace,
-            )
-
-    def remove_repository(self, repository: RepositoryName) -> None:
-        with translated():
-            while self._clear(keys=[self._base(repository)]):
-                pass
-
-    def _base(self, repository: RepositoryName) -> str:
-        return keys.of_repository(self._prefix, "symbols", repository)
 
 
 def _located(

@@ -1,4 +1,4 @@
-"""Read and remove values per path that refs share, as `versions.lua` stores them.
+"""Read, replace, and remove values per path that refs share, as `versions.lua` stores them.
 
 Each ref of a repository has a number. A record begins with the numbers of the refs that have the
 value, which are its members.
@@ -7,27 +7,68 @@ value, which are its members.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TypeVar, cast
+from typing import ClassVar, TypeVar, cast
 
 import redis
 
-from codelode.backends.redis import keys
+from codelode.backends.redis import keys, scripts
+from codelode.backends.redis.connection import translated
 from codelode.errors import Corrupt
-from codelode.model import RefName
+from codelode.model import RefName, RepositoryName
 
 #: Values per command, so that no command blocks the server for more than about 1 ms.
 BATCH = 1000
 
 T = TypeVar("T")
 
-Call = tuple[str, Sequence[bytes]]  # key and arguments of a script
 
+class VersionedTable:
+    """A table of values per path of a repository; subclasses read it.
 
-def given(refs: Sequence[RefName]) -> list[bytes]:
-    """Return the arguments by which a script knows the refs at which it writes."""
-    return [str(len(refs)).encode(), *map(keys.encode, refs)]
+    Its scripts are in `NAME.lua`, after the files of LIBRARIES. EMPTY: what the script `replace`
+    gets after refs and path for a file without a value.
+    """
+
+    NAME: ClassVar[str]
+    LIBRARIES: ClassVar[tuple[str, ...]] = ("packed.lua", "versions.lua")
+    EMPTY: ClassVar[tuple[bytes, ...]] = ()
+
+    def __init__(self, client: redis.Redis, *, prefix: str = "codelode:") -> None:
+        self._client = client
+        self._prefix = prefix
+        sources = scripts.load(f"{self.NAME}.lua", after=self.LIBRARIES)
+        self._clear = client.register_script(sources.pop("clear"))
+        self._scripts = {name: scripts.Bulk(client, text) for name, text in sources.items()}
+
+    def remove_ref(self, repository: RepositoryName, ref: RefName) -> None:
+        """Take a ref from each file of a repository, and then free the number of the ref."""
+        base = self._base(repository)
+        with translated():
+            for some in batches(fields(self._client, f"{base}:id")):
+                self._write(repository, [ref], ([field, *self.EMPTY] for field in some))
+            self._client.hdel(f"{base}:ref", cast("str", keys.encode(ref)))
+
+    def remove_repository(self, repository: RepositoryName) -> None:
+        """Remove all values of a repository."""
+        with translated():
+            while self._clear(keys=[self._base(repository)]):
+                pass
+
+    def _write(
+        self,
+        repository: RepositoryName,
+        refs: Sequence[RefName],
+        values: Iterable[Sequence[bytes]],
+    ) -> None:
+        """Replace the values of files at some refs. `values`: each a path and what it has."""
+        base, at = self._base(repository), [str(len(refs)).encode(), *map(keys.encode, refs)]
+        with translated():
+            self._scripts["replace"]([(base, [*at, *value]) for value in values])
+
+    def _base(self, repository: RepositoryName) -> str:
+        return keys.of_repository(self._prefix, self.NAME, repository)
 
 
 def members(record: bytes, at: int = 0) -> tuple[bytes, int]:
@@ -69,23 +110,6 @@ def fields(client: redis.Redis, key: str) -> Iterator[bytes]:
     """Yield the fields of a hash; those that are added or removed meanwhile may be missing."""
     found = cast("Iterator[tuple[bytes, bytes]]", client.hscan_iter(key, count=BATCH))
     return (field for field, _ in found)
-
-
-def remove_ref(
-    client: redis.Redis,
-    base: str,
-    ref: RefName,
-    *,
-    emptied: Callable[[bytes], Sequence[bytes]],
-    replace: Callable[[Sequence[Call]], object],
-) -> None:
-    """Take a ref from each file of a table, and then free its number.
-
-    `emptied`: the arguments that leave a file without a value, by its field in `:id`.
-    """
-    for some in batches(fields(client, f"{base}:id")):
-        replace([(base, [*given([ref]), *emptied(field)]) for field in some])
-    client.hdel(f"{base}:ref", cast("str", keys.encode(ref)))
 
 
 def batches(values: Iterable[T]) -> Iterator[list[T]]:
