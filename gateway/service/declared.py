@@ -1,16 +1,18 @@
-"""Wait for the workers to read what the sources file declares since a moment ago."""
+"""Choose among the connections of the sources file, which the workers read after a moment."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
 from codelode import sources as sources_file
-from codelode.errors import NotFound, Unavailable
+from codelode.access import Principal
+from codelode.errors import Denied, NotFound, Unavailable
 from codelode.sources import Connection
+from gateway.service.catalog import unknown
 
 #: How long a connection is waited for that the sources file has and that is not known yet: the
 #: workers look at the file every 5 s, once they have started. Seconds.
@@ -40,6 +42,22 @@ async def once_read(
                 "and look at the log of the pull workers"
             )
         await asyncio.sleep(_POLL_S)
+
+
+def chosen(connection: str, known: Iterable[str], *, none: str) -> tuple[str, ...]:
+    """Return the named connection, or all. Raises NotFound; `none` says that there are none."""
+    names = tuple(known)
+    if not names:
+        raise NotFound(none)
+    if connection and connection not in names:
+        raise NotFound(unknown("connection", connection, names))
+    return (connection,) if connection else names
+
+
+def require_everything(principal: Principal, why: str) -> None:
+    """Raise Denied for admins with bounds: a connection may bring any repository."""
+    if not principal.visible.is_everything:
+        raise Denied(f"{why}; ask an admin whose key has no globs")
 
 
 def _has(sources: str, is_meant: Callable[[Connection], bool]) -> bool:

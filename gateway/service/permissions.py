@@ -8,12 +8,10 @@ from dataclasses import asdict
 from functools import partial
 
 from codelode.access import Principal
-from codelode.errors import Denied, NotFound
 from codelode.host_permissions import SyncState
 from gateway.service.audit import note
 from gateway.service.capabilities import permitted
-from gateway.service.catalog import unknown
-from gateway.service.declared import once_read
+from gateway.service.declared import chosen, once_read, require_everything
 from gateway.service.dependencies import Dependencies
 from gateway.service.results import ConnectionPermissions, Permissions
 
@@ -22,11 +20,13 @@ NONE = (
     "CODELODE_SOURCES names"
 )
 
+WHY = "the permissions of code hosts concern every repository"
+
 
 @permitted
 async def permissions(dependencies: Dependencies, principal: Principal) -> Permissions:
     """Return the state of each connection with permission sync, by name."""
-    _require_everything(principal)
+    require_everything(principal, WHY)
     return await asyncio.to_thread(_permissions, dependencies)
 
 
@@ -40,7 +40,7 @@ async def sync_permissions(
     InvalidSettings, and Unavailable. A job that is lost is sent again, because the connection stays
     due.
     """
-    _require_everything(principal)
+    require_everything(principal, WHY)
     note(connection=connection[:100])
     return await once_read(
         partial(_sync, dependencies, connection),
@@ -49,27 +49,14 @@ async def sync_permissions(
     )
 
 
-def _require_everything(principal: Principal) -> None:
-    """Raise Denied for admins with bounds: a connection serves repositories outside of them."""
-    if not principal.visible.is_everything:
-        raise Denied(
-            "the permissions of code hosts concern every repository; ask an admin whose key has no "
-            "globs"
-        )
-
-
 def _permissions(dependencies: Dependencies) -> Permissions:
     states = dependencies.permissions.states()
     return Permissions(tuple(map(_shown, states)), dependencies.permissions.problem())
 
 
 def _sync(dependencies: Dependencies, connection: str) -> tuple[str, ...]:
-    known = [state.declared.name for state in dependencies.permissions.states()]
-    if not known:
-        raise NotFound(NONE)
-    if connection and connection not in known:
-        raise NotFound(unknown("connection", connection, known))
-    names = (connection,) if connection else tuple(known)
+    known = (state.declared.name for state in dependencies.permissions.states())
+    names = chosen(connection, known, none=NONE)
     for name in names:
         dependencies.permissions.want(name)
         dependencies.jobs.read_permissions(name)

@@ -11,13 +11,13 @@ from dataclasses import asdict
 from functools import partial
 
 from codelode.access import Principal
-from codelode.errors import Denied, InvalidQuery, NotFound
+from codelode.errors import InvalidQuery
 from codelode.ports import SourceStates
 from codelode.repository_sources import Mode, SourceState
 from gateway.service.audit import note
 from gateway.service.capabilities import permitted
 from gateway.service.catalog import unknown
-from gateway.service.declared import once_read
+from gateway.service.declared import chosen, once_read, require_everything
 from gateway.service.dependencies import Dependencies
 from gateway.service.results import Source, SourceChange, Sources
 
@@ -26,11 +26,13 @@ NONE = (
     "that CODELODE_SOURCES names"
 )
 
+WHY = "the sources bring repositories of any name"
+
 
 @permitted
 async def sources(dependencies: Dependencies, principal: Principal) -> Sources:
     """Return the state of each connection whose repositories are followed, by name."""
-    _require_everything(principal)
+    require_everything(principal, WHY)
     return await asyncio.to_thread(_sources, dependencies)
 
 
@@ -44,7 +46,7 @@ async def sync_sources(
     InvalidQuery, InvalidSettings, and Unavailable. A job that is lost is sent again, because the
     connection stays due.
     """
-    _require_everything(principal)
+    require_everything(principal, WHY)
     note(connection=connection[:100], mode=mode[:100])
     return await once_read(
         partial(_sync, dependencies, connection, _mode(mode)),
@@ -70,14 +72,6 @@ def _problem(state: SourceState) -> str:
     return f"the host takes only {left} more in the next {(budget.resets_at - now) / 60:.0f} min"
 
 
-def _require_everything(principal: Principal) -> None:
-    """Raise Denied for admins with bounds: a connection brings repositories outside of them."""
-    if not principal.visible.is_everything:
-        raise Denied(
-            "the sources bring repositories of any name; ask an admin whose key has no globs"
-        )
-
-
 def _mode(mode: str) -> Mode:
     if mode and mode not in tuple(Mode):
         raise InvalidQuery("mode", unknown("mode", mode, tuple(Mode)))
@@ -90,12 +84,8 @@ def _sources(dependencies: Dependencies) -> Sources:
 
 
 def _sync(dependencies: Dependencies, connection: str, mode: Mode) -> tuple[str, ...]:
-    known = [state.declared.name for state in dependencies.sources.states()]
-    if not known:
-        raise NotFound(NONE)
-    if connection and connection not in known:
-        raise NotFound(unknown("connection", connection, known))
-    names = (connection,) if connection else tuple(known)
+    known = (state.declared.name for state in dependencies.sources.states())
+    names = chosen(connection, known, none=NONE)
     for name in names:
         dependencies.sources.want(name, mode)
         dependencies.jobs.read_source(name)
