@@ -60,8 +60,8 @@ def _announce(sender: object = None, **_: object) -> None:
     name_worker(f"{socket.gethostname()}-{os.getpid()}")
     _heart = _Heart()
     _heart.beat()
-    # Celery finds its class in the metadata of all installed packages, and remembers it. It takes
-    # 7 ms, and each thread of a pool would do it: the first jobs start all of them at once.
+    # Celery finds its class in the metadata of all installed packages. It takes 7 ms, and the first
+    # jobs start all threads of a pool at once.
     _ = app.backend
     garbage.settle()  # before the fork: children share memory that the collector leaves alone
     _heart.start()
