@@ -40,7 +40,7 @@ from tests.waiting import wait_until
 from workers import layouts
 from workers import services as process
 from workers.delivery.configuration import configured
-from workers.delivery.files import LOOKS_AGAIN_AFTER_S, Delivery
+from workers.delivery.files import ALONE_S, LOOKS_AGAIN_AFTER_S, Delivery
 from workers.services import Services
 from workers.stages import Onward, Stored
 
@@ -455,6 +455,29 @@ def test_a_late_file_waits_again_if_others_came_meanwhile(make):
     world.take_late()
     world.take_late()
     assert not world.queues.late
+
+
+def test_late_files_look_for_others_once_in_a_while(make, monkeypatch):
+    now, looks = [0.0], []
+    world = make(now=lambda: now[0])
+    has_waiting = world.queues.has_waiting
+
+    def look(stage, **more):
+        looks.append(now[0])
+        return has_waiting(stage, **more)
+
+    monkeypatch.setattr(world.queues, "has_waiting", look)
+    world.start({f"{n}.py": f"s = {n}\n" for n in range(3)})
+    messages = list(world.queues.waiting)
+    world.handle(*messages[0], priority=Priority.LATE)
+    assert looks == [0.0]
+    world.queues.waiting.clear()
+    world.handle(*messages[1], priority=Priority.LATE)  # others waited a moment ago
+    world.handle(*messages[2], priority=Priority.LATE)  # none waited a moment ago
+    assert looks == [0.0, 0.0]
+    now[0] += ALONE_S
+    world.handle(*messages[0], priority=Priority.LATE)
+    assert looks == [0.0, 0.0, ALONE_S]
 
 
 def test_a_stage_may_send_a_file_to_itself(make, written):

@@ -46,6 +46,10 @@ OUTCOME = "outcome"
 LOOKS_AFTER_S = 0.25
 LET_IN = 16
 
+#: How long late files go on without another look whether others wait, after one that found none,
+#: seconds. A file that comes meanwhile waits so long at most.
+ALONE_S = 0.05
+
 #: That pause after a look that failed, seconds: while Redis is full or away, each would be logged.
 LOOKS_AGAIN_AFTER_S = 5.0
 
@@ -132,6 +136,7 @@ class Delivery:
         self._planned = lru_cache(maxsize=256)(self.existing)
         self._now = now
         self._looks_at: dict[Stage, float] = {}
+        self._alone_until: dict[tuple[Stage, Priority], float] = {}
 
     def handle(self, job: Job, work: Callable[[Job], None]) -> None:
         """Do the work of a message, unless this process is working on a copy of the message.
@@ -216,7 +221,7 @@ class Delivery:
         costs as much as to parse a small file. Late ones may have been taken earlier than that, so
         they wait again if others do now. `priority`: with which the files were sent.
         """
-        yields = not priority.is_late or self.outbox.has_waiting(stage.name, before=priority)
+        yields = not priority.is_late or self._has_waiting(stage, before=priority)
         verdicts = self.claim(stage, batch, yields=yields)
         later = [job for job, verdict in zip(batch, verdicts, strict=True) if verdict is None]
         if later:
@@ -226,6 +231,15 @@ class Delivery:
                 self.outbox.hold_back(stage.name, run, is_bulk=self._is_bulk(run))
         self._let_in(stage)
         return [False if verdict is None else verdict for verdict in verdicts]
+
+    def _has_waiting(self, stage: Stage, *, before: Priority) -> bool:
+        """Return whether messages waited before those of a late priority, ALONE_S ago or later."""
+        if self._now() < self._alone_until.get((stage, before), 0.0):
+            return False
+        found = self.outbox.has_waiting(stage.name, before=before)
+        if not found:
+            self._alone_until[stage, before] = self._now() + ALONE_S
+        return found
 
     def _let_in(self, stage: Stage) -> None:
         """Move files of runs of many files to the front of the queue if they are owed a turn.
