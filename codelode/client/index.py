@@ -183,6 +183,7 @@ def indexed(message: index_pb2.Repository) -> IndexedRepository:
             url=message.url,
             default_ref=RefName(message.default_ref),
             is_pinned=message.is_pinned,
+            follows_default=message.follows_default,
             patterns=FilePatterns(tuple(message.include), tuple(message.exclude)),
             label=Label(message.label) if message.label else None,
         ),

@@ -435,6 +435,7 @@ class Repository(_message.Message):
     EXCLUDE_FIELD_NUMBER: _builtins.int
     IS_PINNED_FIELD_NUMBER: _builtins.int
     LABEL_FIELD_NUMBER: _builtins.int
+    FOLLOWS_DEFAULT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     url: _builtins.str
     default_ref: _builtins.str
@@ -444,6 +445,8 @@ class Repository(_message.Message):
     """Who sees the repository: "public": everyone; "internal": whom a glob matches; "private": whom a
     glob names; empty: admins alone.
     """
+    follows_default: _builtins.bool
+    """The default ref is the default branch of the source, whatever that is now."""
     @_builtins.property
     def refs(self) -> _containers.RepeatedCompositeFieldContainer[Global___RefStatus]: ...
     @_builtins.property
@@ -463,10 +466,11 @@ class Repository(_message.Message):
         exclude: _abc.Iterable[_builtins.str] | None = ...,
         is_pinned: _builtins.bool = ...,
         label: _builtins.str = ...,
+        follows_default: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["default_ref", b"default_ref", "exclude", b"exclude", "include", b"include", "is_pinned", b"is_pinned", "label", b"label", "name", b"name", "refs", b"refs", "url", b"url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["default_ref", b"default_ref", "exclude", b"exclude", "follows_default", b"follows_default", "include", b"include", "is_pinned", b"is_pinned", "label", b"label", "name", b"name", "refs", b"refs", "url", b"url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

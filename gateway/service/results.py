@@ -310,6 +310,7 @@ class Repository:
     url: str
     default_ref: str
     is_pinned: bool  # False: the default ref is only the one that was indexed first
+    follows_default: bool  # the default ref is the source's default branch, whatever that is now
     refs: tuple[RefStatus, ...]
     include: tuple[str, ...]
     exclude: tuple[str, ...]
@@ -569,6 +570,7 @@ def repository(item: model.Repository, refs: Iterable[model.RefStatus]) -> Repos
         url=item.url,
         default_ref=item.default_ref,
         is_pinned=item.is_pinned,
+        follows_default=item.follows_default,
         refs=tuple(map(_ref_status, refs)),
         include=item.patterns.include,
         exclude=item.patterns.exclude,
