@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
@@ -38,14 +39,21 @@ def make(folder: Path, text: str) -> Path:
     return folder
 
 
-@pytest.fixture
-def outside(tmp_path):
-    return make(tmp_path / "outside" / "private", "private")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Repositories to copy, because to make one takes five processes."""
+    folder = tmp_path_factory.mktemp("made")
+    return {text: make(folder / text, text) for text in ("public", "private")}
 
 
 @pytest.fixture
-def inside(tmp_path):
-    return make(tmp_path / "listed" / "x", "public")
+def outside(made, tmp_path):
+    return shutil.copytree(made["private"], tmp_path / "outside" / "private")
+
+
+@pytest.fixture
+def inside(made, tmp_path):
+    return shutil.copytree(made["public"], tmp_path / "listed" / "x")
 
 
 @pytest.fixture

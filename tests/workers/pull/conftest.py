@@ -40,19 +40,21 @@ class Source:
     ) -> Revision:
         """Commit on the branch. `files`: path (text or bytes) → content; None deletes it."""
         ref = f"refs/heads/{branch}"
-        parent = parent if parent is not None else self._head_of(ref)
+        parent = parent if parent is not None else f"{ref}^0" if self._has(ref) else ""
+        committer = f"committer T <t@host.example> {at} +0000\ndata 1\nx\n"
         lines = [
-            f"commit {ref}\ncommitter T <t@host.example> {at} +0000\ndata 1\nx\n".encode(),
+            f"commit {ref}\nmark :1\n{committer}".encode(),
             f"from {parent}\n".encode() if parent else b"",
         ]
         for path, content in (files or {}).items():
             mode = (modes or {}).get(path, FILE)
             lines.append(_change(path.encode() if isinstance(path, str) else path, content, mode))
-        self.git("fast-import", "--quiet", "--force", stdin=b"".join(lines))
-        return Revision(self.git("rev-parse", ref))
+        lines.append(b"get-mark :1\n")
+        return Revision(self.git("fast-import", "--quiet", "--force", stdin=b"".join(lines)))
 
-    def _head_of(self, ref: str) -> str:
-        return self.git("for-each-ref", "--format=%(objectname)", ref)
+    def _has(self, ref: str) -> bool:
+        packed = self.path / "packed-refs"
+        return (self.path / ref).exists() or (packed.exists() and f" {ref}\n" in packed.read_text())
 
 
 def _change(path: bytes, content, mode: str) -> bytes:
