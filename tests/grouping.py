@@ -42,13 +42,13 @@ SHARED = {
 SLOWEST = (
     STAGE_BOUNDARIES,
     f"{END_TO_END}test_reindex",
-    "tests/test_linear_patterns",  # a minute of computing
     f"{END_TO_END}test_bad_days",
     SHARED_CLUSTER,
     f"{END_TO_END}test_hostile",
     "tests/deploy/test_dockerfile",
     "tests/gateway/test_leaks",
     "tests/gateway/test_malformed",
+    "tests/test_linear_patterns",
     END_TO_END,
     "tests/codelode/cli/test_cluster",
     "tests/gateway/test_api_keys",

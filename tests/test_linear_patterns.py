@@ -308,17 +308,20 @@ class Sampler:
         """Yield what may stand before each unbounded repetition, and one round of it."""
         for op, value in items:
             name = str(op)
-            if name.endswith("REPEAT"):
-                if int(value[1]) >= UNBOUNDED:
-                    yield before, self.sample(value[2])
-                inner = [value[2]]
-            elif name in ("ASSERT", "ASSERT_NOT"):
-                inner = [value[1]]
-            else:
-                inner = list(value[1]) if name == "BRANCH" else _inside(name, value)
-            for part in inner:
+            if name.endswith("REPEAT") and int(value[1]) >= UNBOUNDED:
+                yield before, self.sample(value[2])
+            for part in _nested(name, value):
                 yield from self.repeats(part, before)
             before += self._one(name, value)
+
+
+def _nested(op: str, value: Any) -> list[Any]:
+    """Return all parts of a parsed pattern that this one consists of."""
+    if op.endswith("REPEAT"):
+        return [value[2]]
+    if op in ("ASSERT", "ASSERT_NOT"):
+        return [value[1]]
+    return list(value[1]) if op == "BRANCH" else _inside(op, value)
 
 
 def _inside(op: str, value: Any) -> list[Any]:
@@ -352,6 +355,32 @@ def _is_in(category: str, char: str) -> bool:
     return bool(re.match(expression, char)) != ("NOT" in category)
 
 
+def sets(items: Iterable[tuple[Any, Any]]) -> Iterator[list[tuple[Any, Any]]]:
+    """Yield the members of each set of characters that a parsed pattern compares with."""
+    for op, value in items:
+        name = str(op)
+        if name in ("LITERAL", "NOT_LITERAL"):
+            yield [("LITERAL", value)]
+        elif name == "IN":
+            yield value
+        for part in _nested(name, value):
+            yield from sets(part)
+
+
+def told_apart(alphabet: str, parsed: Iterable[tuple[Any, Any]]) -> list[str]:
+    """Return the first of the characters between which a pattern sees no difference.
+
+    Patterns also see line ends, ends of words, and the other case of a letter.
+    """
+    compared = list(sets(parsed))
+    first: dict[tuple[bool, ...], str] = {}
+    for char in alphabet:
+        cases = (char, char.lower(), char.upper())
+        seen = (_holds(members, case) for members in compared for case in cases)
+        first.setdefault((char == "\n", _is_in("WORD", char), *seen), char)
+    return list(first.values())
+
+
 def inputs(pattern: re.Pattern[Any]) -> list[tuple[str, str, str]]:
     """Return starts, rounds and ends of texts that may make the pattern backtrack."""
     source = pattern.pattern
@@ -360,12 +389,13 @@ def inputs(pattern: re.Pattern[Any]) -> list[tuple[str, str, str]]:
     words = re.findall(r"(?<!\\)[A-Za-z]{2,}", text)
     alphabet = "".join(dict.fromkeys([*"a A1\n_", *POOL, *literals]))
     parsed = parser.parse(source, pattern.flags & ~re.DEBUG)
+    single = told_apart(alphabet, parsed)
     found: dict[tuple[str, str], None] = {}
     samplers = (Sampler(alphabet), Sampler(alphabet, 1), Sampler(alphabet, 99))
     for sampler in samplers:
         for before, body in sampler.repeats(parsed):
             for start in dict.fromkeys((before, before + body, "\x01" + before)):
-                for cycle in (*alphabet, body, body + " ", body + "\n", " " + body):
+                for cycle in (*single, body, body + " ", body + "\n", " " + body):
                     found[start, cycle] = None
             for cycle in (before + body, before + body + "\n", before, before + " "):
                 found["", cycle] = None
