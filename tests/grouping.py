@@ -1,8 +1,8 @@
 """Which tests need a real server, which share a process, and in which order they run.
 
 With `--dist loadscope` a group runs in one process, so that what its tests share is started once. A
-group is a file, by chunk store where it has several, or all tests of the cluster that end-to-end
-files share. The groups that take longest come first, so that no process waits long for the last.
+group is a file, by chunk store where it has several, or all tests of a cluster that several files
+share. The groups that take longest come first, so that no process waits long for the last.
 Not by `--dist loadgroup`: of xdist 3.8 under pytest 9.2 it does not see the groups.
 
 A test that needs a server gets the marker `server` for it, unless it asks by `getfixturevalue`;
@@ -37,6 +37,9 @@ SHARED = {
         "stored",
     )
 }
+
+#: The folder of the files that share a cluster and a browser.
+PAGES = f"{END_TO_END}pages/"
 
 #: Groups and beginnings of paths, the slowest first; the rest is quick.
 SLOWEST = (
@@ -97,6 +100,8 @@ def pytest_xdist_make_scheduler(config, log):
 
 def _group(nodeid):
     file = nodeid.partition("::")[0]
+    if file.startswith(PAGES):
+        return PAGES
     return SHARED_CLUSTER if file in SHARED else file
 
 

@@ -8,21 +8,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from tests.browsers import picture
-from tests.end_to_end.test_web import (
-    HOSTILE_NAME,
-    HOSTILE_PATH,
-    HOSTILE_REF,
-    LOOKS,
-    asked,
-    chromium,
-    loaded,
-    open_page,
-    served,
-    token,
-    unfold,
-)
-
-__all__ = ["chromium", "open_page", "served", "token"]  # fixtures
+from tests.end_to_end.pages.samples import HOSTILE_NAME, HOSTILE_PATH, HOSTILE_REF
+from tests.end_to_end.pages.test_web import LOOKS, asked, loaded, unfold
 
 FILE = "kombu/common.py"
 #: A worker has low priority while it makes a map.

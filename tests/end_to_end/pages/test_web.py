@@ -3,88 +3,22 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from codelode.cluster import token_of
-from tests.browsers import picture, running_browser
+from tests.browsers import picture
+from tests.end_to_end.pages.samples import (
+    COPIED,
+    COPY,
+    HOSTILE_NAME,
+    HOSTILE_REF,
+    PHONE,
+    PLANT,
+)
 from tests.waiting import wait_until
-
-WAIT_MS = 60_000
-DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
-
-PLANT = "<script>planted=1</script><img src=x onerror=planted=1>"
-HOSTILE_PATH = "src/<img src=x onerror=planted=1>.py"
-HOSTILE_REF = "<script>planted=1</script>"
-HOSTILE_NAME = "acme/planted"  # a name itself cannot hold markup
-COPIED, COPY = "kombu/common.py", "copied/common.py"
-HOSTILE_CODE = f'''def planted_name():
-    """{PLANT}"""
-    return "</code></li></ol>{PLANT}\x1b[2J\u202e"
-'''
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory, cluster_at, library, make_git):
-    """A cluster with two repositories, one of them hostile."""
-    made = cluster_at(tmp_path_factory.mktemp("web") / "data")
-    made.start()
-    try:
-        hostile = make_git()
-        copied = (library.folder / COPIED).read_text()
-        hostile.commit({HOSTILE_PATH: HOSTILE_CODE, "README.md": PLANT, COPY: copied})
-        hostile.run("branch", HOSTILE_REF)
-        with made.client() as client:
-            client.index(str(library.folder), name="acme/library")
-            client.index(str(hostile.folder), name=HOSTILE_NAME)
-            client.index(str(hostile.folder), name=HOSTILE_NAME, ref=HOSTILE_REF)
-        yield made
-    finally:
-        made.kill()
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with running_browser() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def token(served):
-    return token_of(served.facts["grpc"], served.data)
-
-
-@pytest.fixture(scope="module")
-def open_page(chromium, served, token):
-    """Returns a function that opens a page in a browser of its own, signed in by a link."""
-
-    @contextmanager
-    def opened(path="/", *, secret=token, **options):
-        base = served.facts["http"]
-        context = chromium.new_context(base_url=base, **{"viewport": DESKTOP, **options})
-        context.set_default_timeout(WAIT_MS)
-        page = context.new_page()
-        page.problems = []
-        page.on("console", lambda one: one.type == "error" and page.problems.append(one.text))
-        page.on("pageerror", lambda error: page.problems.append(str(error)))
-        if secret:
-            page.goto(link(base, secret))
-        page.goto(path)
-        yield page
-        context.close()
-
-    return opened
-
-
-def link(base, secret):
-    answer = httpx.post(
-        f"{base}/sign-in/link", headers={"authorization": f"Bearer {secret}"}, timeout=60
-    )
-    return base + answer.json()["path"]
 
 
 def search(page, query):
