@@ -1,13 +1,13 @@
-"""Find the lines of a text that a pattern matches, with the lines around them."""
+"""Find the lines of a text that a pattern matches, with the lines around them.
+
+Lines are counted and bounded only where there is a match, because most of a text has none.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-
-import numpy as np
+from typing import NamedTuple
 
 from codelode import deadline
 from gateway.exact.pattern import Pattern
@@ -15,8 +15,6 @@ from gateway.exact.pattern import Pattern
 #: Characters of a line that are returned, and matches in it that are marked.
 MAX_LINE_CHARS = 1_000
 MAX_SPANS = 100
-
-_LINE_BREAK = ord("\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,86 +36,92 @@ class Line:
     truncated: bool = False  # the end of the line was cut off
 
 
-class Text:
-    """The text of a file in UTF-8, with the places of its lines."""
+class Place(NamedTuple):
+    """A line in a text: its bytes without the line break, and those of the matches in it."""
 
-    def __init__(self, raw: bytes) -> None:
-        self.raw = raw.removesuffix(b"\n")
-
-    @cached_property
-    def _starts(self) -> list[int]:
-        """The first byte of each line and of the one that would follow; few files need them."""
-        ends = np.flatnonzero(np.frombuffer(self.raw, np.uint8) == _LINE_BREAK)
-        return [0, *(ends + 1).tolist(), len(self.raw) + 1]
-
-    @property
-    def count(self) -> int:
-        """Return the number of lines."""
-        return len(self._starts) - 1
-
-    def line_at(self, byte: int) -> int:
-        """Return the number of the line that has the byte, from 1."""
-        return min(bisect_right(self._starts, byte), self.count)
-
-    def bounds(self, number: int) -> tuple[int, int]:
-        """Return the bytes of a line, without its line break."""
-        return self._starts[number - 1], self._starts[number] - 1
+    number: int  # from 1
+    start: int
+    end: int
+    spans: Sequence[tuple[int, int]] | None = None  # None: the pattern does not match the line
 
 
-def matching(pattern: Pattern, text: Text) -> Iterator[tuple[int, list[tuple[int, int]]]]:
-    """Yield the number of each line with a match, and the bytes of its first matches."""
-    last, spans = 0, pattern.spans(text.raw)
+def matching(pattern: Pattern, raw: bytes) -> Iterator[Place]:
+    """Yield each line of a text in UTF-8 with a match, and its first matches.
+
+    A line break at the end of the text begins no other line.
+    """
+    raw = raw.removesuffix(b"\n")
+    number, start, end = 1, 0, _end(raw, 0)
+    spans = pattern.spans(raw)
     found = next(spans, None)
     while found is not None:
         deadline.check()
-        first, until = text.line_at(found[0]), text.line_at(max(found[0], found[1] - 1))
-        for number in range(max(first, last + 1), until):
-            yield number, [found]
-        last, end = until, text.bounds(until)[1]
+        if found[0] > end:
+            number += raw.count(b"\n", end, found[0])
+            start, end = raw.rfind(b"\n", end, found[0]) + 1, _end(raw, found[0])
+        while found[1] - 1 > end:  # the match goes on in the next line
+            yield Place(number, start, end, [found])
+            number, start, end = number + 1, end + 1, _end(raw, end + 1)
         in_line = [found]
         found = next(spans, None)
         while found is not None and found[1] <= end and len(in_line) <= MAX_SPANS:
             in_line.append(found)
             found = next(spans, None)
-        yield until, in_line
+        yield Place(number, start, end, in_line)
         if found is not None and found[0] <= end:  # it leaves the line, or is one too many
-            spans = pattern.spans(text.raw, end + 1) if end < len(text.raw) else iter(())
+            spans = pattern.spans(raw, end + 1) if end < len(raw) else iter(())
             found = next(spans, None)
 
 
-def lines(
-    text: Text,
-    matched: Mapping[int, Iterable[tuple[int, int]]],
-    *,
-    before: int,
-    after: int,
-) -> tuple[Line, ...]:
-    """Return the matched lines and the lines around them, in order."""
-    shown = {
-        near
-        for number in matched
-        for near in range(max(1, number - before), min(text.count, number + after) + 1)
-    }
-    return tuple(_line(text, number, matched.get(number)) for number in sorted(shown))
+def lines(raw: bytes, matched: Sequence[Place], *, before: int, after: int) -> tuple[Line, ...]:
+    """Return the matched lines of a text and the lines around them, in order."""
+    if before or after:
+        raw = raw.removesuffix(b"\n")
+        near = {one.number: one for place in matched for one in _around(raw, place, before, after)}
+        shown = near | {place.number: place for place in matched}
+        matched = [shown[number] for number in sorted(shown)]
+    return tuple(_line(raw, place) for place in matched)
 
 
-def _line(text: Text, number: int, spans: Iterable[tuple[int, int]] | None) -> Line:
-    start, end = text.bounds(number)
-    raw = text.raw[start:end]
-    whole = raw.decode()
-    marked = (_span(raw, one[0] - start, one[1] - start) for one in spans or ())
+def _around(raw: bytes, place: Place, before: int, after: int) -> Iterator[Place]:
+    """Yield the lines around a line, as long as there are some."""
+    number, start, end, _ = place
+    while start > 0 and number > place.number - before:
+        number, start, end = number - 1, raw.rfind(b"\n", 0, start - 1) + 1, start - 1
+        yield Place(number, start, end)
+    number, start, end, _ = place
+    while end < len(raw) and number < place.number + after:
+        number, start, end = number + 1, end + 1, _end(raw, end + 1)
+        yield Place(number, start, end)
+
+
+def _end(raw: bytes, start: int) -> int:
+    """Return where the line that has the byte ends."""
+    end = raw.find(b"\n", start)
+    return len(raw) if end < 0 else end
+
+
+def _line(raw: bytes, place: Place) -> Line:
+    number, start, end, spans = place
+    line = raw[start:end]
+    whole = line.decode()
+    is_ascii = len(whole) == len(line)
+    marked = []
+    for first, last in spans or ():
+        inside = max(0, first - start), max(0, min(last, end) - start)  # a match may leave the line
+        if not is_ascii:
+            inside = _characters(line, inside[0]), _characters(line, inside[1])
+        if inside[0] < inside[1] <= MAX_LINE_CHARS:
+            marked.append(Span(*inside))
     return Line(
         number,
         whole[:MAX_LINE_CHARS],
         spans is not None,
-        tuple(one for one in marked if one.start < one.end <= MAX_LINE_CHARS),
+        tuple(marked),
         len(whole) > MAX_LINE_CHARS,
     )
 
 
-def _span(raw: bytes, start: int, end: int) -> Span:
-    """Return the characters of the bytes of a line, of a match that may leave it."""
-    inside = max(0, start), max(0, min(end, len(raw)))
-    if raw.isascii():
-        return Span(*inside)
-    return Span(*(len(raw[:at].decode("utf-8", "replace")) for at in inside))
+def _characters(line: bytes, end: int) -> int:
+    """Return the number of characters in the first bytes of a line."""
+    return len(line[:end].decode("utf-8", "replace"))

@@ -23,7 +23,7 @@ from codelode.grams import NOTHING
 from codelode.model import Chunk, FileKey, FileQuery, FileText, Filters, RepositoryName
 from codelode.permalinks import permalink
 from codelode.query_language import WrittenFilter, leading_filters, whole_text
-from gateway.exact.matching import Text, lines, matching
+from gateway.exact.matching import lines, matching
 from gateway.exact.pattern import Pattern, Wanted, check_length, compiled
 from gateway.service import queries
 from gateway.service.audit import involve, note
@@ -194,15 +194,14 @@ def _file(
     most: int,
 ) -> MatchingFile | None:
     """Return the matching lines of a file; None: there are none."""
-    text = Text(held.raw)
-    matched = (one for one in matching(search.pattern, text) if is_inside(one[0]))
-    by_number = dict(islice(matched, min(most, search.most_per_file)))
-    if not by_number:
+    inside = (one for one in matching(search.pattern, held.raw) if is_inside(one.number))
+    matched = list(islice(inside, min(most, search.most_per_file)))
+    if not matched:
         return None
     request = search.request
     around = {"before": request.before_lines, "after": request.after_lines}
-    shown = () if request.without_lines else lines(text, by_number, **around)
-    return MatchingFile(*place, held.language, len(by_number), shown)
+    shown = () if request.without_lines else lines(held.raw, matched, **around)
+    return MatchingFile(*place, held.language, len(matched), shown)
 
 
 def _at_commit(file: MatchingFile, covered: Coverage) -> MatchingFile:

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codelode.errors import InvalidQuery
-from gateway.exact.matching import MAX_LINE_CHARS, MAX_SPANS, Text, lines, matching
+from gateway.exact.matching import MAX_LINE_CHARS, MAX_SPANS, lines, matching
 from gateway.exact.pattern import MAX_CHARS, MAX_INSTRUCTIONS, Wanted, compiled
 
 
 def found(pattern, text, *, before=0, after=0, **options):
     """The lines as `number sign text`."""
-    held = Text(text.encode())
-    matched = dict(matching(compiled(Wanted(pattern, **options)), held))
-    return lines(held, matched, before=before, after=after)
+    raw = text.encode()
+    matched = list(matching(compiled(Wanted(pattern, **options)), raw))
+    return lines(raw, matched, before=before, after=after)
 
 
 def shown(*args, **options):
@@ -109,6 +109,39 @@ def test_each_line_matches_as_in_an_engine_that_reads_it_alone(text, pattern):
     }
 
     assert {one.number: marked(one) for one in found(pattern, text)} == expected
+
+
+@given(
+    text=st.lists(WORDS, max_size=30).map("".join),
+    pattern=st.sampled_from(["a", "ab", "aa", "é", " ", "b\n", "\n\n", "a\nb", "x a"]),
+    around=st.tuples(st.integers(0, 3), st.integers(0, 3)),
+)
+def test_a_text_is_found_as_an_equal_expression_is(text, pattern, around):
+    before, after = around
+    how = {"before": before, "after": after, "multiline": True}
+
+    assert found(pattern, text, **how, is_literal=True) == found(f"(?:{pattern})", text, **how)
+    assert found(pattern, text, **how) == found(f"(?:{pattern})", text, **how)
+
+
+@given(
+    text=st.lists(WORDS, max_size=30).map("".join),
+    around=st.tuples(st.integers(0, 3), st.integers(0, 3)),
+)
+def test_the_lines_around_matches_are_those_of_the_file(text, around):
+    before, after = around
+    all_lines = dict(enumerate(text.removesuffix("\n").split("\n"), 1))
+    matched = [number for number, line in all_lines.items() if "ab" in line]
+    expected = {
+        near: all_lines[near]
+        for number in matched
+        for near in range(number - before, number + after + 1)
+        if near in all_lines
+    }
+
+    shown = found("ab", text, before=before, after=after)
+    assert [(one.number, one.text) for one in shown] == sorted(expected.items())
+    assert [one.number for one in shown if one.is_match] == matched
 
 
 @pytest.mark.parametrize(
