@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import AnyStr
 
 from codelode.model import Chunk, FileKey, FileText
@@ -30,10 +31,22 @@ def text_by_file(held: Mapping[FileKey, Sequence[Chunk]]) -> dict[FileKey, FileT
     }
 
 
+def shares_lines(chunks: Sequence[Chunk]) -> bool:
+    """Return whether a line of the file may be in several chunks, which are in file order.
+
+    If not, each chunk has whole lines and can be read without the others.
+    """
+    return any(after.start_line <= before.end_line for before, after in pairwise(chunks)) or any(
+        one.start_line + one.content.count("\n") != one.end_line + one.content.endswith("\n")
+        for one in chunks
+    )
+
+
 def raw_text(pieces: Iterable[tuple[int, int, bytes]]) -> bytes:
     """Return the text of a file as `file_text` does, in UTF-8.
 
-    `pieces`: first and last line and content of each chunk, in file order.
+    `pieces`: first and last line and content of each chunk, in file order. Lines of chunks that are
+    left out are blank.
     """
     return _joined(pieces, b"\r", b"\n")
 

@@ -501,7 +501,7 @@ class HybridQuery:
 
 
 class FileText(NamedTuple):
-    """The text of a file, put together from its chunks."""
+    """The text of a file, put together from its chunks; lines that were not asked for are blank."""
 
     language: str  # of its first chunk
     raw: bytes  # UTF-8, with `\n` as line break

@@ -17,6 +17,7 @@ from codelode.access import Visibility
 from codelode.api_keys import ApiKey
 from codelode.chunk_map import ChunkVector, MapState
 from codelode.disk_use import DiskPart
+from codelode.grams import NOTHING, Grams
 from codelode.host_permissions import (
     HostPermissions,
     SyncDeclaration,
@@ -137,10 +138,14 @@ class ChunkSearch(Protocol):
         Every requested file is a key; a file that is not at the ref has no chunks.
         """
 
-    async def texts(self, places: Sequence[FileKey], ref: RefName) -> Mapping[FileKey, FileText]:
+    async def texts(
+        self, places: Sequence[FileKey], ref: RefName, needed: Grams = NOTHING
+    ) -> Mapping[FileKey, FileText]:
         """Return the text of each file at the ref, in one round trip; files not there are left out.
 
-        It takes less than `files` where nothing else of the chunks is needed.
+        It takes less than `files` where nothing else of the chunks is needed. Only lines that have
+        all needed trigrams are asked for: others may be blank, or missing at the end of the text,
+        and files without such a line may be left out.
         """
 
     async def count(self, visible: Visibility) -> int:

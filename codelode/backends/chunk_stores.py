@@ -9,7 +9,7 @@ import numpy as np
 
 from codelode.chunk_map import ChunkVector
 from codelode.errors import SchemaMismatch
-from codelode.file_text import file_text, in_file_order
+from codelode.file_text import in_file_order
 from codelode.model import Chunk, ChunkId, FileChunks, FileKey
 from codelode.vectors import Vector
 
@@ -58,11 +58,11 @@ def by_file(keys: Iterable[FileKey], chunks: Iterable[Chunk]) -> dict[FileKey, t
     return {key: tuple(sorted(some, key=in_file_order)) for key, some in found.items()}
 
 
-def texts_by_first(files: Iterable[FileChunks]) -> dict[ChunkId, str]:
-    """Return the text of each file, by the id of its first chunk.
+def by_first(files: Iterable[FileChunks]) -> dict[ChunkId, Sequence[Chunk]]:
+    """Return the chunks of each file in file order, by the id of the first one.
 
     Exact search finds a file by the trigrams that its store keeps with its first chunk. The id of
     that chunk depends on the whole text, so it never stands for another one.
     """
     ordered = (sorted(file.chunks, key=in_file_order) for file in files)
-    return {chunks[0].id: file_text(chunks) for chunks in ordered if chunks}
+    return {chunks[0].id: chunks for chunks in ordered if chunks}

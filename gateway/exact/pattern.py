@@ -7,6 +7,7 @@ is the size of the compiled program, because a byte of text may take a step for 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +17,7 @@ import re2
 
 from codelode import grams
 from codelode.errors import InvalidQuery
-from codelode.grams import Grams
+from codelode.grams import NOTHING, Grams
 from gateway.exact import needs
 
 #: Most characters of a pattern, and most instructions of its program. `\pL{15}` has 18,000.
@@ -31,6 +32,10 @@ CACHED = 64
 
 #: Characters that are not themselves in a regular expression.
 _SIGNS = frozenset("\\.+*?()|[]{}^$")
+
+#: Matches what may refer to the start or the end of the whole text: `\A`, `\z`, and `^` and `$`
+#: where `(?-m)` switches off that they match at each line.
+_OUTSIDE_LINE = re.compile(r"\\[Az]|\(\?[a-zA-Z]*-")
 
 #: The flag by which `^` and `$` match at each line.
 _EACH_LINE = "(?m)"
@@ -54,6 +59,12 @@ class Pattern:
     expression: Any  # the library has no types
     needed: Grams
     text: bytes  # that the pattern matches and no other, in UTF-8; empty: it is not known
+    is_of_line: bool  # whether a line matches does not depend on the lines around it
+
+    @property
+    def needed_in_line(self) -> Grams:
+        """Return the trigrams that a line needs so that it can match."""
+        return self.needed if self.is_of_line else NOTHING
 
     def spans(self, raw: bytes, start: int = 0) -> Iterator[tuple[int, int]]:
         """Yield the bytes of each match from `start` on, in order; matches do not overlap.
@@ -87,7 +98,8 @@ def compiled(wanted: Wanted) -> Pattern:
             f"compiles to {made.programsize:,} instructions, at most {MAX_INSTRUCTIONS:,} are "
             "allowed; repeat less in it",
         )
-    return Pattern(made, _needed(wanted), _only_text(wanted).encode())
+    text = _only_text(wanted).encode()
+    return Pattern(made, _needed(wanted), text, is_of_line=_is_of_line(wanted))
 
 
 def check_length(text: str) -> None:
@@ -133,6 +145,12 @@ def _only_text(wanted: Wanted) -> str:
     """Return the text that the pattern matches if it is a single one, else an empty one."""
     is_text = wanted.is_literal or _SIGNS.isdisjoint(wanted.text)
     return "" if wanted.ignores_case or wanted.whole_words or not is_text else wanted.text
+
+
+def _is_of_line(wanted: Wanted) -> bool:
+    if wanted.multiline:
+        return False
+    return wanted.is_literal or _OUTSIDE_LINE.search(wanted.text) is None
 
 
 def _told(error: Exception) -> str:

@@ -63,6 +63,10 @@ class _Search:
     notices: tuple[str, ...] = ()  # about the filters
 
     @property
+    def has_context(self) -> bool:
+        return bool(self.request.before_lines or self.request.after_lines)
+
+    @property
     def most_per_file(self) -> int:
         return self.request.limit_per_file or self.limit
 
@@ -150,7 +154,10 @@ async def _found(
         chunks = await call(lambda backends: backends.chunks.files(batch, ref))
         held: Mapping[FileKey, FileText] = await asyncio.to_thread(text_by_file, chunks)
     else:
-        held = await call(lambda backends: backends.chunks.texts(batch, ref))
+        needed = search.pattern.needed_in_line
+        held = await call(lambda backends: backends.chunks.texts(batch, ref, needed))
+        if needed != NOTHING and search.has_context:  # now read the lines around matches as well
+            held = await call(lambda backends: backends.chunks.texts([*held], ref))
     found = await asyncio.to_thread(_searched, search, batch, held, chunks, done)
     named = tuple(dict.fromkeys(file.repository for file in found))
     done.repositories.update(dict.fromkeys(named))

@@ -32,6 +32,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -39,6 +40,7 @@ from codelode.access import EVERYTHING, Principal, Role
 from codelode.backends.local import LocalChunkSearch, LocalChunkStore
 from codelode.model import (
     DEFAULT_REF,
+    Chunk,
     FileChunks,
     RefName,
     Repository,
@@ -271,7 +273,11 @@ def by_each(
 
 def trigrams_bytes(folder: Path) -> float:
     """Return the size of a keyword index of the trigrams alone, MB."""
+    from codelode.backends import words
     from codelode.backends.local import database, keyword_index, tables
+
+    def no_terms(_: Chunk) -> str:
+        return ""
 
     with tempfile.TemporaryDirectory() as made:
         keyword_index.create(Path(made) / "grams")
@@ -280,12 +286,11 @@ def trigrams_bytes(folder: Path) -> float:
         rows = [row for (row,) in connection.execute("SELECT row FROM chunks ORDER BY row")]
         for start in range(0, len(rows), 5_000):
             some = rows[start : start + 5_000]
-            found = tables.texts_by_first(connection, some)
-            blank = [
-                (row, chunk._replace(content="", overlap="", symbol="", symbols=(), path="a"))
-                for row, chunk in tables.chunks(connection, [*found])
-            ]
-            writer.add(blank, found)
+            found = tables.by_first(connection, some)
+            with mock.patch.multiple(
+                words, name_terms=no_terms, content_terms=no_terms, summary_terms=no_terms
+            ):
+                writer.add(tables.chunks(connection, some), found)
         writer.commit()
         writer.close()
         return sum(parts(Path(made) / "grams").values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -39,6 +40,33 @@ CLIENT = (
     )
     + "\n\n\nSHUTDOWN = 'grüße Ünder'\n"
 )
+
+#: A line that is cut into several chunks.
+WORDS = " ".join(f"word{number}" for number in range(3_000))
+
+#: Texts by path, of which each is cut into chunks in its own way.
+CUT = {
+    "client.py": CLIENT,
+    "windows.py": CLIENT.replace("\n", "\r\n"),
+    "mac.txt": CLIENT.replace("\n", "\r") + "word7",
+    "long.py": f"x = '{WORDS}'\n\n\n{CLIENT}",
+    "minified.js": f"{CLIENT}\nvar a='{WORDS}';method_7()",
+    "apart.py": CLIENT.replace("\n\n", "\n" * 40),
+    "blank.py": "\n" * 300 + CLIENT + "\n\n",
+    "small.md": "\n\nmethod_7 grüße\n",
+    "cells.ipynb": json.dumps(
+        {
+            "cells": [
+                {"cell_type": kind, "metadata": {}, "source": CLIENT.splitlines(keepends=True)[:60]}
+                for kind in ("code", "markdown", "code")
+            ],
+            "metadata": {},
+            "nbformat": 4,
+            "nbformat_minor": 5,
+        },
+        indent=1,
+    ),
+}
 
 
 class Index:
@@ -201,6 +229,61 @@ async def test_the_text_of_a_file_is_that_of_its_chunks_at_the_ref(index):
         assert len(expected) == 3
     assert (await index.search.texts(places, MAIN))[APP, "long.py"].raw.startswith(b"x = 'word w")
     assert await index.search.texts([], MAIN) == {}
+
+
+def with_text(raw, text):
+    """Return the lines of a file that have the text, by number."""
+    lines = enumerate(raw.decode().split("\n"), 1)
+    return {number: line for number, line in lines if text in line}
+
+
+@pytest.mark.parametrize("refs", [(MAIN,), (MAIN, DEV)])
+async def test_the_lines_with_needed_trigrams_are_at_their_place_in_a_text(index, refs):
+    index.write(CUT, refs=refs)
+    index.write(dict.fromkeys(CUT, CLIENT), refs=(DEV,))
+    places = [(APP, path) for path in CUT]
+    whole = await index.search.texts(places, MAIN)
+    pieces = (await index.search.files([(APP, "long.py")], MAIN))[APP, "long.py"]
+    assert len(pieces[0].content + pieces[1].content) < len(WORDS)
+    across = pieces[0].content[-20:] + pieces[1].content[:20]
+
+    for text in ("method_7(", "SHUTDOWN = 'grüße", "word2999'", "word7", "+ 553", "self", across):
+        some = await index.search.texts(places, MAIN, grams.of_text(text))
+        assert some.keys() <= whole.keys()
+        for place, held in whole.items():
+            shown = some[place].raw if place in some else b""
+            assert with_text(shown, text) == with_text(held.raw, text), (place, text)
+            lines = zip(shown.split(b"\n"), held.raw.split(b"\n"), strict=False)
+            assert all(line in (b"", same) for line, same in lines)
+            assert place not in some or some[place].language == held.language
+
+
+async def test_chunks_without_the_needed_trigrams_are_not_read(tmp_path):
+    index = local(tmp_path)
+    index.write(CUT)
+    places = [(APP, path) for path in CUT]
+    whole = await index.search.texts(places, MAIN)
+
+    some = await index.search.texts(places, MAIN, grams.of_text("SHUTDOWN"))
+    for path in ("client.py", "windows.py", "apart.py", "blank.py"):
+        assert len(some[APP, path].raw.split()) < 300 < len(whole[APP, path].raw.split())
+    for path in ("long.py", "minified.js"):
+        assert some[APP, path] == whole[APP, path]
+    assert (APP, "small.md") not in some
+    await index.search.close()
+
+
+@pytest.mark.parametrize("first", [MAIN, DEV])
+async def test_a_line_that_is_in_several_chunks_at_one_ref_alone_is_read_at_each(index, first):
+    texts = {MAIN: f"{CLIENT}\nEND = 1\n", DEV: f"{CLIENT}\nEND = '{WORDS}'\n"}
+    for ref in sorted(texts, key=lambda ref: ref != first):
+        index.write({"a.py": texts[ref]}, refs=(ref,))
+
+    for ref, text in texts.items():
+        for needle in ("method_7(", "method_79(", "END = ", "word1000 word1001", "word2999'"):
+            found = await index.search.texts([(APP, "a.py")], ref, grams.of_text(needle))
+            shown = found[APP, "a.py"].raw if found else b""
+            assert with_text(shown, needle) == with_text(text.encode(), needle)
 
 
 async def test_filters_of_files_and_visibility_apply(index):

@@ -7,10 +7,11 @@ they are a third of all rows. All readers share most vectors (`shared_vectors`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from itertools import pairwise, repeat
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ from codelode.access import EVERYTHING, Visibility
 from codelode.backends.local import tables
 from codelode.backends.local.database import State
 from codelode.backends.local.dictionary import Codes, Dictionary, Mask
-from codelode.model import Filters, RefName
+from codelode.model import FileKey, Filters, RefName, RepositoryName
 
 #: The dictionary-encoded columns.
 ENCODED = ("repositories", "paths", "refs", "languages", "categories", "kinds", "names")
@@ -30,7 +31,28 @@ MAX_MASKS = 16
 MAX_VISIBILITIES = 32
 
 Rows = npt.NDArray[np.int64]
+Positions = npt.NDArray[np.intp]
 Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+#: A number per file, which stands for repository and path.
+Files = npt.NDArray[np.int64]
+
+
+class ByFile(NamedTuple):
+    """Positions ordered by file."""
+
+    files: Files  # of each position, ascending
+    positions: Positions
+
+    def among(self, files: Collection[int]) -> Positions:
+        """Return the positions in these files."""
+        wanted = np.fromiter(files, np.int64, len(files))
+        starts = np.searchsorted(self.files, wanted).tolist()
+        ends = np.searchsorted(self.files, wanted, side="right").tolist()
+        some = [self.positions[start:end] for start, end in zip(starts, ends, strict=True)]
+        return np.concatenate([self.positions[:0], *some])
 
 
 def _holds_ref(ref: str) -> Callable[[str], bool]:
@@ -77,6 +99,43 @@ class ColumnTable:
         dictionary: Dictionary = getattr(self.dictionaries, name)
         return dictionary.texts(self.codes[name][positions])
 
+    def by_file(self, rows: Rows) -> ByFile:
+        """Return the positions of those rows that the snapshot has, ordered by file."""
+        positions = self.positions(rows)
+        positions = positions[self.rows[positions] == rows] if len(self.rows) else positions[:0]
+        files = self.files_at(positions)
+        order = np.argsort(files, kind="stable")
+        return ByFile(files[order], positions[order])
+
+    def files_at(self, positions: Positions) -> Files:
+        """Return the numbers of the files at the positions."""
+        repositories = self.codes["repositories"][positions].astype(np.int64)
+        return (repositories << 32) | self.codes["paths"][positions]
+
+    def places(self, positions: Positions) -> list[FileKey]:
+        """Return the files at the positions, each once, in order."""
+        numbers = np.sort(self.files_at(positions), kind="stable")  # many are in order already
+        numbers = numbers[np.diff(numbers, prepend=-1) > 0]
+        repositories, starts = np.unique(numbers >> 32, return_index=True)
+        names = self.dictionaries.repositories.texts(repositories)
+        paths = self.dictionaries.paths.texts(numbers & 0xFFFF_FFFF)
+        found: list[FileKey] = []
+        for name, (start, end) in sorted(
+            zip(names, pairwise([*starts.tolist(), len(paths)]), strict=True)
+        ):
+            found += zip(repeat(RepositoryName(name)), sorted(paths[start:end]))
+        return found
+
+    def numbered(self, places: Iterable[FileKey]) -> dict[int, FileKey]:
+        """Return the files by their numbers; those that were never there are left out."""
+        repositories, paths = self.dictionaries.repositories, self.dictionaries.paths
+        return {
+            (repository << 32) | path: place
+            for place in places
+            for repository in repositories.codes(place[:1])
+            for path in paths.codes(place[1:])
+        }
+
     def count(self, visible: Visibility) -> int:
         return int(np.count_nonzero(self.visible(self.is_alive, visible)))
 
@@ -98,7 +157,7 @@ class ColumnTable:
         """Return the read-only mask of visible rows that meet all filters; its parts are cached."""
         mask = self._inside.get(filters)
         if mask is None:
-            mask = _cached(self._inside, filters, self._meeting(filters), most=MAX_MASKS)
+            mask = _cached_mask(self._inside, filters, self._meeting(filters), most=MAX_MASKS)
         return self.visible(mask, visible)
 
     def at_ref(self, ref: RefName) -> Mask:
@@ -109,7 +168,7 @@ class ColumnTable:
         mask = self._visible.get(visible.digest)
         if mask is None:
             made = self._among("repositories", visible.ordered)
-            mask = _cached(self._visible, visible.digest, made, most=MAX_VISIBILITIES)
+            mask = _cached_mask(self._visible, visible.digest, made, most=MAX_VISIBILITIES)
         return mask
 
     def _meeting(self, filters: Filters) -> Mask:
@@ -145,13 +204,18 @@ def at_positions(
     return found
 
 
-def _cached(masks: dict[Key, Mask], key: Key, mask: Mask, *, most: int) -> Mask:
-    """Add the mask, which becomes read-only, and return it. Full, the cache drops its oldest."""
+def _cached_mask(masks: dict[Key, Mask], key: Key, mask: Mask, *, most: int) -> Mask:
+    """Add the mask, which becomes read-only, and return it."""
     mask.setflags(write=False)
-    while len(masks) >= most:
-        masks.pop(next(iter(masks.copy())), None)  # another thread may have dropped it
-    masks[key] = mask
-    return mask
+    return cached(masks, key, mask, most=most)
+
+
+def cached(values: dict[Key, Value], key: Key, value: Value, *, most: int) -> Value:
+    """Add the value and return it. Full, the cache drops its oldest."""
+    while len(values) >= most:
+        values.pop(next(iter(values.copy())), None)  # another thread may have dropped it
+    values[key] = value
+    return value
 
 
 def clauses(filters: Filters, visible: Visibility) -> dict[str, Sequence[str]]:

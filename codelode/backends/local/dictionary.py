@@ -62,7 +62,7 @@ class Dictionary:
         """Return the code of each text; new texts are added."""
         return np.fromiter(map(self._code, texts), np.int32, len(texts))
 
-    def texts(self, codes: Codes) -> list[str]:
+    def texts(self, codes: npt.NDArray[np.integer]) -> list[str]:
         return list(map(self._texts.__getitem__, codes.tolist()))
 
     def among(self, texts: Iterable[str]) -> Mask:

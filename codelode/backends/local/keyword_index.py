@@ -1,9 +1,11 @@
-"""The keyword index: words of chunks and trigrams of files, in tantivy. Derived from the database.
+"""The keyword index: words and trigrams of chunks and files, in tantivy. Derived from the database.
 
 Words are scored by BM25, summed over three fields with the weights of `words`; a chunk is
 identified by its row number. The trigrams of a file are a field of its first chunk, which is not
 scored: for 115 MB of source they take 15 MB, and the files of a literal are found in half a
-millisecond. (The trigrams of SQLite's FTS5 took 19 MB and ten times as long.)
+millisecond. (The trigrams of SQLite's FTS5 took 19 MB and ten times as long.) Those of each chunk
+are another field, which takes more than twice as much: of the files that have the trigrams of a
+pattern, only the chunks that have them are read, where a line is in one chunk.
 
 The index commits before the database does, so it may have rows that the database never got (after a
 crash in between) and deleted rows; readers drop both. The database records the stamp of each
@@ -39,7 +41,8 @@ from tantivy import (
 from codelode import deadline, grams
 from codelode.backends import words
 from codelode.backends.local import tables
-from codelode.backends.local.errors import damage_reported
+from codelode.backends.local.errors import Damaged, damage_reported
+from codelode.file_text import file_text, shares_lines
 from codelode.files import make_private
 from codelode.grams import AllOf, Grams
 from codelode.model import Chunk
@@ -57,8 +60,14 @@ _log = structlog.get_logger(__name__)
 
 _FIELDS = {"name": words.NAME_WEIGHT, "body": 1.0, "summary": words.SUMMARY_WEIGHT}
 
-#: The field with the trigrams of a file, and its tokenizer.
+#: The field with the trigrams of a file, and the tokenizer of all trigrams.
 GRAMS = "grams"
+
+#: The field with the trigrams of a chunk.
+CHUNK_GRAMS = "chunk_grams"
+
+#: The field that marks the first chunk of a file in which a line may be in several chunks.
+SHARES_LINES = "shares_lines"
 
 #: Accepted values by field: a chunk must have one of them in each field.
 Clauses = Mapping[str, Sequence[str]]
@@ -76,7 +85,9 @@ def schema() -> Schema:
         builder.add_text_field(name, tokenizer_name="whitespace", index_option="freq")
     for name in CLAUSE_FIELDS:
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
-    builder.add_text_field(GRAMS, tokenizer_name=GRAMS, index_option="basic")
+    for name in (GRAMS, CHUNK_GRAMS):
+        builder.add_text_field(name, tokenizer_name=GRAMS, index_option="basic")
+    builder.add_boolean_field(SHARES_LINES, indexed=True)
     builder.add_unsigned_field("row", indexed=True, fast=True)
     return builder.build()
 
@@ -93,7 +104,10 @@ def create(folder: Path) -> None:
 
 
 def _open(folder: Path) -> Index:
+    """Open the index. Raises Damaged if another version of the schema made it."""
     index = Index.open(str(folder))
+    if index.schema != _SCHEMA:
+        raise Damaged("another version of codelode made it")
     trigrams = Tokenizer.ngram(grams.SIZE, grams.SIZE, False)
     index.register_tokenizer(GRAMS, TextAnalyzerBuilder(trigrams).build())
     return index
@@ -119,9 +133,9 @@ def open_index(folder: Path) -> Index:
 
 
 def check(folder: Path) -> None:
-    """Raise Damaged unless every file of the index exists. Does not read them."""
+    """Raise Damaged unless every file of the index exists, with this schema. Does not read them."""
     with damage_reported():
-        Index.open(str(folder)).searcher()
+        _open(folder).searcher()
 
 
 class Writer:
@@ -133,15 +147,18 @@ class Writer:
             self._writer: IndexWriter = self._index.writer(heap_size=HEAP_BYTES, num_threads=1)
             self.stamp = self._writer.commit_opstamp
 
-    def add(self, chunks: Iterable[tuple[int, Chunk]], texts: Mapping[int, str]) -> None:
+    def add(
+        self, chunks: Iterable[tuple[int, Chunk]], files: Mapping[int, Sequence[Chunk]]
+    ) -> None:
         """Add rows that are not in the index.
 
-        `texts`: of the files, by the row of their first chunk.
+        `files`: the chunks of files in file order, by the row of the first one.
         """
         for row, chunk in chunks:
             document = _document(row, chunk)
-            if row in texts:
-                document.add_text(GRAMS, grams.folded(texts[row]))
+            if row in files:
+                document.add_text(GRAMS, grams.folded(file_text(files[row])))
+                document.add_boolean(SHARES_LINES, shares_lines(files[row]))
             with damage_reported():
                 self._writer.add_document(document)
 
@@ -171,7 +188,7 @@ class Writer:
         self.delete(orphans)
         for start in range(0, len(missing), _ROWS_PER_STEP):
             some = missing[start : start + _ROWS_PER_STEP]
-            self.add(tables.chunks(connection, some), tables.texts_by_first(connection, some))
+            self.add(tables.chunks(connection, some), tables.by_first(connection, some))
             done = min(start + _ROWS_PER_STEP, len(missing))
             _log.info("keyword_index_filled", rows=done, of=len(missing))
 
@@ -194,6 +211,7 @@ def _document(row: int, chunk: Chunk) -> Document:
         document.add_text("summary", words.summary_terms(chunk))
     for field, value in zip(CLAUSE_FIELDS, clause_values(chunk), strict=True):
         document.add_text(field, value)
+    document.add_text(CHUNK_GRAMS, grams.folded(chunk.content.replace("\r\n", "\n")))
     document.add_unsigned("row", row)
     return document
 
@@ -210,7 +228,7 @@ def matching(terms: Sequence[str]) -> Query:
 
 def inside(query: Query, clauses: Clauses, rows: Sequence[int] | None = None) -> Query:
     """Limit the query to the clauses, and to the rows if given; scores do not change."""
-    limits = [Query.term_set_query(_SCHEMA, field, values) for field, values in clauses.items()]
+    limits = [_one_of(field, values) for field, values in clauses.items()]
     if rows is not None:
         limits.append(Query.term_set_query(_SCHEMA, "row", rows))
     if not limits:
@@ -219,19 +237,40 @@ def inside(query: Query, clauses: Clauses, rows: Sequence[int] | None = None) ->
     return Query.boolean_query([(Occur.Must, query), *unscored])
 
 
+def _one_of(field: str, values: Sequence[str]) -> Query:
+    """Return a query for one of the values, of which a single one is found in less time."""
+    if len(values) == 1:
+        return Query.term_query(_SCHEMA, field, values[0], index_option="basic")
+    return Query.term_set_query(_SCHEMA, field, values)
+
+
 def holding(searcher: Searcher, needed: Grams) -> Rows:
     """Return the rows of the first chunks of all files that have the trigrams, in any order."""
+    return _all(searcher, _needs(GRAMS, needed))
+
+
+def chunks_holding(searcher: Searcher, needed: Grams, repositories: Sequence[str]) -> Rows:
+    """Return the rows of the chunks of the repositories that have the trigrams, in any order."""
+    return _all(searcher, inside(_needs(CHUNK_GRAMS, needed), {"repositories": repositories}))
+
+
+def sharing_lines(searcher: Searcher) -> Rows:
+    """Return the rows of the first chunks of the files in which chunks share lines."""
+    return _all(searcher, Query.term_query(_SCHEMA, SHARES_LINES, True))
+
+
+def _all(searcher: Searcher, query: Query) -> Rows:
     deadline.check()
-    hits = searcher.search(_needs(needed), max(1, searcher.num_docs), count=False).hits
+    hits = searcher.search(query, max(1, searcher.num_docs), count=False).hits
     return np.array(searcher.fast_field_values("row", [at for _, at in hits]), np.int64)
 
 
-def _needs(needed: Grams) -> Query:
+def _needs(field: str, needed: Grams) -> Query:
     if isinstance(needed, str):
-        query = Query.term_query(_SCHEMA, GRAMS, needed, index_option="basic")
+        query = Query.term_query(_SCHEMA, field, needed, index_option="basic")
         return Query.const_score_query(query, 0.0)
     occur = Occur.Must if isinstance(needed, AllOf) else Occur.Should
-    return Query.boolean_query([(occur, _needs(part)) for part in needed.parts])
+    return Query.boolean_query([(occur, _needs(field, part)) for part in needed.parts])
 
 
 def top(searcher: Searcher, query: Query, limit: int) -> tuple[Rows, Scores]:

@@ -28,8 +28,9 @@ from codelode.backends.local import keyword_index, tables
 from codelode.backends.local.column_table import ColumnTable, at_positions, clauses
 from codelode.backends.local.dictionary import Mask
 from codelode.backends.local.snapshots import Snapshot
+from codelode.backends.local.tables import Piece
 from codelode.file_text import raw_text
-from codelode.grams import NOTHING
+from codelode.grams import NOTHING, Grams
 from codelode.model import (
     FileKey,
     FileQuery,
@@ -71,7 +72,7 @@ THREADS = min(4, os.cpu_count() or 1)
 GROUP = 64
 
 #: The key by which the pieces of files are ordered.
-_IN_ORDER = attrgetter("file", "start_line", "part")
+_IN_ORDER = attrgetter("start_line", "part")
 
 #: Scores by position in the columns.
 Scores = dict[int, float]
@@ -184,29 +185,66 @@ def files(snapshot: Snapshot, query: FileQuery) -> list[FileKey]:
         positions = columns.positions(rows)
         inside = positions[mask[positions] & (columns.rows[positions] == rows)]
     deadline.check()
-    names = columns.texts_at("repositories", inside.tolist())
-    paths = columns.texts_at("paths", inside.tolist())
-    return sorted({(RepositoryName(name), path) for name, path in zip(names, paths, strict=True)})
+    return columns.places(inside)
 
 
 def texts(
-    connection: sqlite3.Connection, columns: ColumnTable, places: Sequence[FileKey], ref: RefName
+    connection: sqlite3.Connection,
+    snapshot: Snapshot,
+    places: Sequence[FileKey],
+    ref: RefName,
+    needed: Grams,
 ) -> dict[FileKey, FileText]:
-    """Return the text of each file at the ref; unknown files are left out."""
-    pieces = sorted(tables.pieces(connection, places), key=_IN_ORDER)
+    """Return the text of each file at the ref; unknown files are left out.
+
+    So is what cannot have a line with the needed trigrams.
+    """
+    columns = snapshot.columns
+    if needed == NOTHING:
+        pieces = tables.pieces_of_files(connection, places)
+    else:
+        pieces = _pieces_holding(connection, snapshot, places, ref, needed)
+    pieces.sort(key=_IN_ORDER)
     positions = columns.positions(np.array([piece.row for piece in pieces], np.int64))
     at_ref = columns.at_ref(ref)[positions].tolist()
+    files = columns.files_at(positions).tolist()
     of_file: defaultdict[int, list[tuple[int, int, bytes]]] = defaultdict(list)
     first: dict[int, int] = {}  # by file: the position of its first chunk
-    for piece, position, is_at_ref in zip(pieces, positions.tolist(), at_ref, strict=True):
+    for piece, position, file, is_at_ref in zip(
+        pieces, positions.tolist(), files, at_ref, strict=True
+    ):
         if is_at_ref:
-            of_file[piece.file].append((piece.start_line, piece.end_line, piece.content))
-            first.setdefault(piece.file, position)
-    languages = columns.texts_at("languages", list(first.values()))
+            of_file[file].append((piece.start_line, piece.end_line, piece.content))
+            first.setdefault(file, position)
+    repositories, paths, languages = (
+        columns.texts_at(name, list(first.values()))
+        for name in ("repositories", "paths", "languages")
+    )
     return {
-        places[file]: FileText(language, raw_text(of_file[file]))
-        for file, language in zip(first, languages, strict=True)
+        (RepositoryName(repository), path): FileText(language, raw_text(of_file[file]))
+        for file, repository, path, language in zip(
+            first, repositories, paths, languages, strict=True
+        )
     }
+
+
+def _pieces_holding(
+    connection: sqlite3.Connection,
+    snapshot: Snapshot,
+    places: Sequence[FileKey],
+    ref: RefName,
+    needed: Grams,
+) -> list[Piece]:
+    """Return the pieces that have the trigrams, and all of files in which pieces share lines."""
+    columns, files = snapshot.columns, snapshot.columns.numbered(places)
+    is_at_ref = columns.at_ref(ref)
+    sharing = snapshot.sharing_lines().among(files)
+    numbers = columns.files_at(sharing[is_at_ref[sharing]])
+    whole = [files.pop(number) for number in set(numbers.tolist())]
+    repositories = tuple(sorted({repository for repository, _ in places}))
+    found = snapshot.chunks_holding(needed, repositories).among(files)
+    pieces = tables.pieces(connection, columns.rows[found[is_at_ref[found]]].tolist())
+    return pieces + tables.pieces_of_files(connection, whole)
 
 
 def similarities(near: Mapping[int, bytes], query: HybridQuery) -> Scores:

@@ -22,6 +22,7 @@ from codelode.backends.local.dictionary import Mask
 from codelode.backends.local.errors import translated
 from codelode.backends.local.snapshots import Snapshot, Snapshots
 from codelode.fusion import shortlist
+from codelode.grams import NOTHING, Grams
 from codelode.model import (
     Candidate,
     Chunk,
@@ -66,8 +67,10 @@ class LocalChunkSearch:
     ) -> Mapping[FileKey, tuple[Chunk, ...]]:
         return await asyncio.to_thread(self._files, places, ref)
 
-    async def texts(self, places: Sequence[FileKey], ref: RefName) -> Mapping[FileKey, FileText]:
-        return await asyncio.to_thread(self._texts, places, ref)
+    async def texts(
+        self, places: Sequence[FileKey], ref: RefName, needed: Grams = NOTHING
+    ) -> Mapping[FileKey, FileText]:
+        return await asyncio.to_thread(self._texts, places, ref, needed)
 
     async def count(self, visible: Visibility) -> int:
         return await asyncio.to_thread(self._count, visible)
@@ -107,14 +110,16 @@ class LocalChunkSearch:
                 chunks = [found[at].chunk for at in positions]
         return by_file(places, chunks)
 
-    def _texts(self, places: Sequence[FileKey], ref: RefName) -> dict[FileKey, FileText]:
+    def _texts(
+        self, places: Sequence[FileKey], ref: RefName, needed: Grams
+    ) -> dict[FileKey, FileText]:
         with translated(self._folder):
             index = self._index()
             if index is None or not places:
                 return {}
             with index.snapshots.reading() as (connection, snapshot):
                 distinct = list(dict.fromkeys(places))
-                return retrieval.texts(connection, snapshot.columns, distinct, ref)
+                return retrieval.texts(connection, snapshot, distinct, ref, needed)
 
     def _count(self, visible: Visibility) -> int:
         with translated(self._folder):

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
@@ -19,9 +19,14 @@ from tantivy import Index, Searcher
 
 from codelode.backends.local import database, keyword_index, published
 from codelode.backends.local.column_loader import ColumnLoader
-from codelode.backends.local.column_table import ColumnTable
+from codelode.backends.local.column_table import ByFile, ColumnTable, Rows, cached
 from codelode.backends.local.database import State
 from codelode.backends.local.errors import Damaged, damage_reported
+from codelode.grams import NOTHING, Grams
+from codelode.model import RepositoryName
+
+#: Results of searches for chunks that are cached per snapshot, at 16 bytes per chunk.
+MAX_FOUND = 16
 
 _log = structlog.get_logger(__name__)
 
@@ -32,6 +37,28 @@ class Snapshot:
 
     columns: ColumnTable
     searcher: Searcher
+    _found: dict[tuple[Grams, tuple[RepositoryName, ...]], ByFile] = field(
+        default_factory=dict, init=False
+    )
+
+    def chunks_holding(self, needed: Grams, repositories: tuple[RepositoryName, ...]) -> ByFile:
+        """Return the chunks of the repositories that have the trigrams; cached."""
+        found = self._found.get((needed, repositories))
+        if found is None:
+            rows = keyword_index.chunks_holding(self.searcher, needed, repositories)
+            found = self._kept(needed, repositories, rows)
+        return found
+
+    def sharing_lines(self) -> ByFile:
+        """Return the first chunks of the files in which a line may be in several chunks; cached."""
+        found = self._found.get((NOTHING, ()))
+        if found is None:
+            found = self._kept(NOTHING, (), keyword_index.sharing_lines(self.searcher))
+        return found
+
+    def _kept(self, needed: Grams, repositories: tuple[RepositoryName, ...], rows: Rows) -> ByFile:
+        by_file = self.columns.by_file(rows)
+        return cached(self._found, (needed, repositories), by_file, most=MAX_FOUND)
 
 
 class Snapshots:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import structlog
 
-from codelode.backends.chunk_stores import require_distinct, require_vectors, texts_by_first
+from codelode.backends.chunk_stores import by_first, require_distinct, require_vectors
 from codelode.backends.local import (
     database,
     keyword_index,
@@ -30,7 +30,7 @@ from codelode.backends.local.database import State
 from codelode.backends.local.errors import Damaged, translated
 from codelode.backends.local.replacement import Change, plan
 from codelode.files import make_private
-from codelode.model import ChunkId, FileChunks, RefName, RepositoryName
+from codelode.model import Chunk, ChunkId, FileChunks, RefName, RepositoryName
 
 #: Deleted rows that stay in the keyword index until there are more, or until `maintain`: a deletion
 #: rewrites a part of each segment.
@@ -134,9 +134,9 @@ class LocalChunkStore:
     def _replace(self, files: Sequence[FileChunks]) -> None:
         change = plan(files, updates.stored(self._database, files))
         if change.chunks:
-            texts = texts_by_first(files)
+            held = by_first(files)
             with self._keywords() as index, self._transaction() as state:
-                self._write(index, state, change, texts)
+                self._write(index, state, change, held)
         elif change:
             with self._transaction() as state:
                 self._save(updates.apply(self._database, state, change))
@@ -147,15 +147,15 @@ class LocalChunkStore:
         index: keyword_index.Writer,
         state: State,
         change: Change,
-        texts: Mapping[ChunkId, str],
+        held: Mapping[ChunkId, Sequence[Chunk]],
     ) -> None:
         """Write the change; the keyword index commits right before the database does.
 
-        `texts`: of files, by the ids of their first chunks.
+        `held`: the chunks of files, by the ids of the first ones.
         """
         first = state.next_row
         rows = dict(enumerate(change.chunks, first))
-        of_rows = {row: texts[chunk.id] for row, chunk in rows.items() if chunk.id in texts}
+        of_rows = {row: held[chunk.id] for row, chunk in rows.items() if chunk.id in held}
         index.add(rows.items(), of_rows)
         unfolded = updates.unfolded(self._database, state)
         if len(unfolded) > MAX_UNFOLDED:

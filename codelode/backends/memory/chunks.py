@@ -24,6 +24,7 @@ from codelode.backends.chunk_stores import (
 from codelode.chunk_map import ChunkVector
 from codelode.file_text import file_text, text_by_file
 from codelode.fusion import shortlist
+from codelode.grams import NOTHING, Grams
 from codelode.model import (
     Candidate,
     Chunk,
@@ -153,7 +154,9 @@ class MemoryChunkStore:
         chunks = (entry.chunk for entry in self._snapshot())
         return by_file(places, (chunk for chunk in chunks if ref in chunk.refs))
 
-    async def texts(self, places: Sequence[FileKey], ref: RefName) -> Mapping[FileKey, FileText]:
+    async def texts(
+        self, places: Sequence[FileKey], ref: RefName, needed: Grams = NOTHING
+    ) -> Mapping[FileKey, FileText]:
         return text_by_file(await self.files(places, ref))
 
     async def count(self, visible: Visibility) -> int:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
 
-from codelode.backends.chunk_stores import texts_by_first
+from codelode.backends.chunk_stores import by_first
 from codelode.backends.weaviate.codec import NewObject, StoredChunk, grams_text, text
+from codelode.file_text import file_text
 from codelode.model import ChunkId, FileChunks, RefName
 
 Refs = frozenset[RefName]
@@ -53,7 +54,7 @@ def _wanted(files: Sequence[FileChunks], stored: Iterable[StoredChunk]) -> Itera
     refs_before: defaultdict[ChunkId, set[RefName]] = defaultdict(set)
     for before in stored:
         refs_before[before.chunk].update(before.refs)
-    texts = texts_by_first(files)
+    texts = {id: file_text(chunks) for id, chunks in by_first(files).items()}
     for file in files:
         for chunk, vector in zip(file.chunks, file.vectors, strict=True):
             refs = _stored_refs(file.refs) | refs_before[chunk.id]

@@ -54,6 +54,7 @@ from codelode.backends.weaviate.schema import TenantIndex, Version
 from codelode.errors import Corrupt, Unavailable
 from codelode.file_text import text_by_file
 from codelode.fusion import shortlist
+from codelode.grams import NOTHING, Grams
 from codelode.model import (
     Candidate,
     Chunk,
@@ -164,7 +165,9 @@ class WeaviateChunkSearch:
         # The condition is less strict than the paths: it marks white space.
         return by_file(places, await self._call(fetch, empty=()) if places else ())
 
-    async def texts(self, places: Sequence[FileKey], ref: RefName) -> Mapping[FileKey, FileText]:
+    async def texts(
+        self, places: Sequence[FileKey], ref: RefName, needed: Grams = NOTHING
+    ) -> Mapping[FileKey, FileText]:
         return text_by_file(await self.files(places, ref))
 
     async def count(self, visible: Visibility) -> int:

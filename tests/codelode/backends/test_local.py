@@ -18,6 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tantivy import Index, SchemaBuilder
 
 from codelode import deadline, globs
 from codelode.access import EVERYTHING
@@ -39,6 +40,7 @@ from codelode.backends.local.shadow import FIRST, LocalShadowIndex
 from codelode.backends.local.signature import SCHEMA_VERSION
 from codelode.backends.local.snapshots import Snapshots
 from codelode.errors import Corrupt, NotIndexed, SchemaMismatch, TimedOut, Unavailable
+from codelode.files import make_private
 from codelode.model import (
     DEFAULT_REF,
     Category,
@@ -894,6 +896,11 @@ def broken(writer, folder):
         terms = next(at.glob("*.term"))
         if way == "folder":
             shutil.rmtree(at)
+        elif way == "version":
+            shutil.rmtree(at)
+            make_private(at)
+            Index(SchemaBuilder().build(), path=str(at))
+            return
         elif way == "meta":
             (at / "meta.json").write_text("{")
         else:
@@ -904,7 +911,7 @@ def broken(writer, folder):
     return damage
 
 
-@pytest.mark.parametrize("way", ["folder", "meta", "segment", "empty"])
+@pytest.mark.parametrize("way", ["folder", "meta", "segment", "empty", "version"])
 @pytest.mark.parametrize("by", ["opening", "maintaining", "replacing"])
 async def test_a_damaged_keyword_index_is_rebuilt(broken, folder, search, way, by):
     writer = opened_writer(folder)
@@ -940,8 +947,9 @@ def test_a_chunk_is_rewritten_if_only_its_overlap_changed(writer, folder):
     assert not _rows(folder) & before
 
 
-async def test_a_reader_of_a_damaged_keyword_index_names_the_remedy(broken, folder, search):
-    broken("segment")
+@pytest.mark.parametrize("way", ["segment", "version"])
+async def test_a_reader_of_a_damaged_keyword_index_names_the_remedy(broken, folder, search, way):
+    broken(way)
     with pytest.raises(Unavailable, match="rebuilds it"):
         await search.hybrid(QUERY)
 
