@@ -31,7 +31,7 @@ RELATIONS = (
 
 
 subject_repository_option = repository_option(
-    "Look in this repository. Default: the only one that has such a file or symbol."
+    "Look in this repository. Default: the first by name that has such a file or symbol."
 )
 
 
@@ -136,7 +136,7 @@ def explain(*, client: Client, subject: str, repository: str, ref: str, as_json:
         return
     click.echo(printing.plain(about.summary))
     for one in about.definitions:
-        location = f"{quoted(one.path)}:{one.start_line}-{one.end_line}"
+        location = f"{quoted(one.repository)} {quoted(one.path)}:{one.start_line}-{one.end_line}"
         click.echo(f"{one.kind:<10} {quoted(one.name)}  {location}")
     relations = (
         ("imports", about.imports),

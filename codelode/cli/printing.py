@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from codelode.client import ConnectionPermissions, Hit, SearchResult, Source
 
 #: Fields of requests that notices name, and that are options here.
-_FIELD = re.compile(r"`(limit)`")
+_FIELDS = {"limit": "--limit", "repository": "--repo"}
+_FIELD = re.compile(rf"`({'|'.join(_FIELDS)})`")
 
 
 def note(text: str) -> None:
@@ -36,7 +37,7 @@ def note(text: str) -> None:
 def notices(found: Iterable[str]) -> None:
     """Print the notices of an answer on stderr; a field that one names is an option here."""
     for notice in found:
-        note(f"note: {_FIELD.sub(lambda name: f'--{name[1]}', notice)}")
+        note(f"note: {_FIELD.sub(lambda name: _FIELDS[name[1]], notice)}")
 
 
 def complain(message: str) -> None:

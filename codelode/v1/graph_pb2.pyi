@@ -31,7 +31,7 @@ class GetGraphRequest(_message.Message):
     LIMIT_FIELD_NUMBER: _builtins.int
     REF_FIELD_NUMBER: _builtins.int
     repository: _builtins.str
-    """Repository of the subject. Optional if only one repository is indexed or has the subject."""
+    """Repository of the subject. Empty: the first by name that has it; a notice tells of others."""
     subject: _builtins.str
     """Path of a file, or name of a symbol: "src/app.py", "Client.get". Empty: the repository, whose
     links are those between repositories.

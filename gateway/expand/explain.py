@@ -27,7 +27,7 @@ from codelode.model import (
 )
 from codelode.ports import DependencyGraph, SymbolTable
 from gateway import summaries
-from gateway.expand.subject import NO_SYMBOLS, Subject, find_subject
+from gateway.expand.subject import NO_SYMBOLS, Subject, find_subject, shared
 from gateway.state import Backends
 
 #: Most files listed for each relation, and most definitions listed. Chosen by hand.
@@ -71,7 +71,11 @@ async def explain(
         kind=found.kind,
         summary=summary.strip(),
         definitions=tuple(definitions[:MAX_DEFINITIONS]),
-        notices=(*notices, *_cut(definitions)),
+        notices=(
+            *shared(subject, found, is_cut=found.kind == "file"),
+            *notices,
+            *_cut(definitions),
+        ),
         repositories=tuple(dict.fromkeys(repository for repository, _ in files)),
         **{relation: paths[:MAX_PATHS] for relation, paths in near.items()},
     )

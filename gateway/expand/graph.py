@@ -22,7 +22,7 @@ from gateway.expand.callees import bases, callees
 from gateway.expand.callers import callers, subclasses
 from gateway.expand.links import GraphNode, Link, node_of
 from gateway.expand.repositories import RepositoryQuery, around
-from gateway.expand.subject import Subject, SubjectQuery, find_subject
+from gateway.expand.subject import Subject, SubjectQuery, find_subject, shared
 from gateway.state import Backends
 
 
@@ -92,7 +92,7 @@ async def graph(query: GraphQuery, backends: Backends) -> GraphResult:
     )
     resolved = _resolved(subject, query)
     links: list[Link] = []
-    notices: list[str] = []
+    notices = shared(query.subject, subject, is_cut=True)
     for relation, read in _READERS.items():
         if relation not in query.relations:
             continue

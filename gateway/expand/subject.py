@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from codelode import deadline
+from codelode.counts import counted
+from codelode.display import quoted
 from codelode.errors import NotFound
 from codelode.model import (
     Chunk,
@@ -40,6 +42,7 @@ class Subject:
     files: Mapping[FileKey, Sequence[Chunk]]  # the file, or the files that define the symbol
     definitions: tuple[LocatedSymbol, ...] = ()  # empty: the subject is a file
     name: str = ""  # of the symbol, unqualified
+    elsewhere: tuple[RepositoryName, ...] = ()  # further repositories that have such a file
 
     @property
     def kind(self) -> str:
@@ -64,12 +67,16 @@ class SubjectQuery:
 async def find_subject(
     text: str, *, repositories: Sequence[RepositoryName], ref: RefName, backends: Backends
 ) -> Subject:
-    """Find the file or the symbol in the repositories. Raises NotFound when there is neither."""
+    """Find the file or the symbol in the repositories. Raises NotFound when there is neither.
+
+    A file is that of the first repository that has one; a symbol has all of its definitions.
+    """
     keys = [(repository, text) for repository in repositories]
     held = await backends.chunks.files(keys, ref)
-    file = next((key for key in keys if held[key]), None)
-    if file is not None:
-        return Subject({file: held[file]})
+    holding = [key for key in keys if held[key]]
+    if holding:
+        file, *others = holding
+        return Subject({file: held[file]}, elsewhere=tuple(repository for repository, _ in others))
     found = await _definitions(text, repositories, ref, backends)
     keys = list(dict.fromkeys((at.repository, at.path) for at in found))
     held = await backends.chunks.files(keys, ref)
@@ -93,6 +100,24 @@ async def _definitions(
         backends.symbols.lookup, _last(name), repositories=repositories, ref=ref
     )
     return tuple(at for at in found if is_named(at.symbol.qualified_name, name))
+
+
+def shared(text: str, subject: Subject, *, is_cut: bool) -> list[str]:
+    """Return a notice if several repositories have the subject.
+
+    `is_cut`: only what the first of them has is shown.
+    """
+    first, *others = dict.fromkeys(
+        (*(repository for repository, _ in subject.files), *subject.elsewhere)
+    )
+    if not others:
+        return []
+    have = "has" if len(others) == 1 else "have"
+    which = f"only that of {quoted(first)} is shown" if is_cut else "all are listed"
+    return [
+        f"{counted(len(others), 'other repository')} {have} {quoted(text[:100])} too, and {which}; "
+        "choose one with `repository`"
+    ]
 
 
 def _last(name: str) -> str:

@@ -12,7 +12,7 @@ from codelode.backends.memory.packages import MemoryPackageIndex
 from codelode.backends.memory.references import MemoryReferences
 from codelode.model import DEFAULT_REF, Edge, EdgeKind, Kind, Repository, Symbol
 from codelode.ports import PublishedPackages
-from codelode.v1 import graph_pb2, graph_pb2_grpc
+from codelode.v1 import graph_pb2, graph_pb2_grpc, search_pb2, search_pb2_grpc
 
 HERE, THERE = "acme/http", "acme/web"
 
@@ -231,6 +231,51 @@ async def test_the_answer_says_what_the_subject_is_and_what_was_cut(ask, channel
     assert {link.relation for link in whole.links} == {"imports", "calls", "cross_repository"}
     assert part.subject_kind == "symbol"
     assert any("imports: only the first 1" in notice for notice in part.notices)
+
+
+SHARED = [
+    ("README.md", f"1 other repository has README.md too, and only that of {HERE} is shown"),
+    ("main", f"1 other repository has main too, and only that of {HERE} is shown"),
+]
+
+
+@pytest.fixture
+def twice(ask, backends, index, make_chunk):
+    """Have the same file, with the same symbol, in two repositories."""
+    for name in (HERE, THERE):
+        index(make_chunk("README.md", "main\n", repository=name))
+        main = symbol("main", Kind.FUNCTION, 1, 1)
+        backends.symbols.replace(name, [DEFAULT_REF], {"README.md": [main]})
+
+
+@pytest.mark.parametrize(("subject", "said"), SHARED, ids=["file", "symbol"])
+@pytest.mark.usefixtures("twice")
+async def test_a_subject_of_several_repositories_is_that_of_the_first_and_says_so(
+    channel, subject, said
+):
+    stub = graph_pb2_grpc.GraphServiceStub(channel)
+    answer = await stub.GetGraph(graph_pb2.GetGraphRequest(subject=subject))
+    named = await stub.GetGraph(graph_pb2.GetGraphRequest(subject=subject, repository=THERE))
+
+    assert answer.repository == HERE
+    assert list(answer.notices) == [f"{said}; choose one with `repository`"]
+    assert (named.repository, list(named.notices)) == (THERE, [])
+
+
+@pytest.mark.usefixtures("twice")
+async def test_an_explanation_says_how_many_repositories_have_its_subject(channel):
+    stub = search_pb2_grpc.SearchServiceStub(channel)
+    file = await stub.Explain(search_pb2.ExplainRequest(subject="README.md"))
+    name = await stub.Explain(search_pb2.ExplainRequest(subject="main"))
+    named = await stub.Explain(search_pb2.ExplainRequest(subject="main", repository=HERE))
+
+    assert file.notices[0] == f"{SHARED[0][1]}; choose one with `repository`"
+    assert {one.repository for one in file.definitions} == {HERE}
+    assert name.notices[0] == (
+        "1 other repository has main too, and all are listed; choose one with `repository`"
+    )
+    assert [one.repository for one in name.definitions] == [HERE, THERE]
+    assert not any("repository" in notice for notice in named.notices)
 
 
 async def test_a_name_that_many_files_define_is_answered_for_the_first_of_them(

@@ -72,7 +72,7 @@ def test_explain_tells_definitions_and_neighbours(served, gateway):
 
     assert answer.out.splitlines() == [
         "src/retry.py retries calls.",
-        "method     Client.retry  src/retry.py:9-11",
+        "method     Client.retry  acme/http src/retry.py:9-11",
         "imports     src/clock.py",
         "imported by src/client.py",
         "tested by   tests/test_retry.py",

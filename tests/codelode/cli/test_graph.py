@@ -145,6 +145,8 @@ def test_the_client_gives_values(address, service):
 
 
 def test_a_notice_names_the_option_of_the_command(capsys):
-    printing.notices(["imports: only the first 7 are shown; raise `limit` for more"])
+    printing.notices(["only the first 7 are shown; raise `limit`", "choose one with `repository`"])
 
-    assert "raise --limit for more" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "raise --limit" in said
+    assert "choose one with --repo" in said
