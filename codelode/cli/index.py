@@ -101,8 +101,9 @@ def index(
     on, until the same option is given again. A file that --exclude matches or that no --include
     matches is left out; a file that --exclude '!PATTERN' or .codelodeignore forces in is indexed;
     otherwise its folders (node_modules and the like) decide. A .gitignore does not concern files
-    that git tracks. If no file matches any --include, the run fails and the index does not change.
-    `codelode repos` shows the patterns, `codelode failures --all` the files they leave out.
+    that git tracks. If no file matches any --include, the run fails and the index does not change;
+    the patterns stay stored until others or --no-patterns are given. `codelode repos` shows the
+    patterns, `codelode failures --all` the files they leave out.
 
     \b
     Examples:

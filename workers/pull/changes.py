@@ -85,8 +85,9 @@ def _require_some(paths: Collection[str], rules: ignore.Rules) -> None:
         given = ", ".join(rules.operators.include)
         raise InvalidQuery(
             "include",
-            f"{given} matches none of the {counted(len(paths), 'file')}, so nothing was changed; "
-            "give other patterns, or --no-patterns for all files",
+            f"{given} matches none of the {counted(len(paths), 'file')}, so the index was not "
+            "changed; the patterns stay stored until you give others, or --no-patterns for all "
+            "files",
         )
 
 
