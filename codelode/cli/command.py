@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import click
 
 from codelode import __version__
+from codelode.cli.fields import in_own_terms
 from codelode.environment import wants_colours
-from codelode.errors import CodelodeError
+from codelode.errors import CodelodeError, InvalidQuery
 
 ERROR = 2
 INTERRUPTED = 130
@@ -195,7 +196,11 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         with _reader_may_go():
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except InvalidQuery as exc:
+                command = self.get_command(ctx, ctx.invoked_subcommand or "")
+                raise in_own_terms(exc, command or self) from exc
 
 
 @contextmanager

@@ -7,7 +7,7 @@ stop the run.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,10 +16,12 @@ import click
 from codelode.access import Label
 from codelode.cli import printing
 from codelode.cli.failures import FAILED, report_failed, report_troubles
+from codelode.cli.fields import in_own_terms
 from codelode.cli.options import Name, server_option
 from codelode.cli.progress import Progress
 from codelode.client import watching
 from codelode.client.locator import locator
+from codelode.display import quoted
 from codelode.errors import CodelodeError, Unavailable
 from codelode.model import Run, RunState
 from codelode.text.runs import run_line
@@ -128,7 +130,7 @@ def index(
         )
         for url in urls
     ]
-    context.exit(_run_all(client, starts, wait=wait))
+    context.exit(_run_all(client, starts, wait=wait, given=urls))
 
 
 @click.command()
@@ -269,15 +271,20 @@ def _already(run: Run) -> Callable[[], Run]:
     return lambda: run
 
 
-def _run_all(client: Client, starts: Iterable[Callable[[], Run]], *, wait: bool) -> int:
-    """Start every run before waiting for the first; a failed one does not stop the others."""
+def _run_all(
+    client: Client, starts: Sequence[Callable[[], Run]], *, wait: bool, given: Sequence[str] = ()
+) -> int:
+    """Start every run before waiting for the first; a failed one does not stop the others.
+
+    `given`: the argument of each run, which an error names if there are several.
+    """
     runs: list[Run] = []
     status = 0
-    for start in starts:
+    for number, start in enumerate(starts):
         try:
             runs.append(start())
         except CodelodeError as exc:
-            printing.complain(str(exc))
+            complain_of(exc, given[number] if len(given) > 1 else "")
             status = FAILED
     for run in runs:
         end = waited(client, run) if wait else run
@@ -295,6 +302,12 @@ def _run_all(client: Client, starts: Iterable[Callable[[], Run]], *, wait: bool)
             printing.complain(f"{end.repository}: {end.error or f'the run was {end.state}'}")
             status = FAILED
     return status
+
+
+def complain_of(exc: CodelodeError, argument: str = "") -> None:
+    """Print an error on stderr, after the argument of the command that it is about."""
+    told = in_own_terms(exc, click.get_current_context().command)
+    printing.complain(f"{quoted(argument)}: {told}" if argument.strip() else str(told))
 
 
 def waited(client: Client, run: Run) -> Run:

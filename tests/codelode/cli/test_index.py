@@ -165,7 +165,10 @@ def test_a_refused_repository_does_not_stop_the_others(served, gateway, codes):
     answer = served("index", "ext::sh", "https://x/http.git")
 
     assert answer.status == 2
-    assert answer.err == "codelode: url: is refused\n" * 2
+    assert answer.err == (
+        "codelode: ext::sh: URL_OR_PATH: is refused\n"
+        "codelode: https://x/http.git: URL_OR_PATH: is refused\n"
+    )
 
 
 def test_a_local_path_is_sent_absolute(served, gateway, tmp_path, monkeypatch):
@@ -184,7 +187,7 @@ def test_an_empty_place_is_refused_and_is_not_the_folder_one_is_in(served, gatew
     answer = served("index", url, "https://x/http.git")
 
     assert answer.status == 2
-    assert answer.err.startswith("codelode: url: it is empty; give https://")
+    assert answer.err.startswith("codelode: URL_OR_PATH: it is empty; give https://")
     assert [request.url for request in gateway.requests] == ["https://x/http.git"]
 
 

@@ -159,12 +159,14 @@ def test_code_cannot_send_escape_sequences_to_the_terminal(served, gateway):
 
 
 def test_a_refused_field_is_one_line_that_names_it(served, gateway, codes):
-    gateway.fail(codes.INVALID_ARGUMENT, "there is no kind 'x';\nuse one of …", field="kinds")
+    gateway.fail(
+        codes.INVALID_ARGUMENT, "there is no kind 'x';\nuse one of …", field="filters.kinds"
+    )
 
     answer = served("search", "q", "--kind", "x")
 
     assert answer.status == 2
-    assert answer.err == "codelode: kinds: there is no kind 'x'; use one of …\n"
+    assert answer.err == "codelode: --kind: there is no kind 'x'; use one of …\n"
     assert answer.out == ""
 
 
@@ -172,7 +174,7 @@ def test_a_top_k_of_zero_is_refused(served):
     answer = served("search", "q", "--top-k", "0")
 
     assert answer.status == 2
-    assert answer.err == "codelode: top_k: is 0; it must be 1 to 200\n"
+    assert answer.err == "codelode: --top-k: is 0; it must be 1 to 200\n"
 
 
 def test_without_a_gateway_it_says_how_to_start_one(codelode, free_address):
@@ -249,9 +251,9 @@ def _type(field):
         ("judge", "is not STAGE.NAME=VALUE"),
         ("rank.reranker", "is not STAGE.NAME=VALUE"),
         ("rerank=judge", "is not STAGE.NAME=VALUE"),
-        ("ranking.reranker=judge", "options.ranking: is not a stage"),
-        ("rank.model=judge", "options.rank.model"),
-        ("rank.confidence=high", "options.rank.confidence"),
+        ("ranking.reranker=judge", "--set ranking: is not a stage"),
+        ("rank.model=judge", "--set rank.model: "),
+        ("rank.confidence=high", "--set rank.confidence: "),
     ],
 )
 def test_an_option_that_does_not_exist_is_refused_by_name(served, gateway, given, complaint):
