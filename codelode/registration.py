@@ -47,7 +47,7 @@ def register(
         raise InvalidQuery(
             "name",
             f"{checked!r} is already the name of {known.url}; "
-            "pass another name, or remove that repository first",
+            "pass another name for this one alone, or remove that repository first",
         )
     if known is None:  # else the default ref, which a run may just be choosing, would be reset
         catalog.register(Repository(checked, url))

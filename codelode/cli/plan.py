@@ -10,7 +10,7 @@ import click
 
 from codelode.cli import printing
 from codelode.cli.failures import FAILED
-from codelode.cli.index import waited
+from codelode.cli.index import complain_of, waited
 from codelode.cli.options import json_option, server_option
 from codelode.cli.workers import with_workers
 from codelode.client.locator import locator
@@ -91,6 +91,11 @@ class _Rates:
 @click.argument("targets", nargs=-1, metavar="[URL_PATH_OR_NAME]...")
 @click.option("--all", "is_all", is_flag=True, help="Plan a run of every repository.")
 @click.option(
+    "--name",
+    default="",
+    help="Plan for a new repository of this name. Default: the end of the URL.",
+)
+@click.option(
     "--ref",
     default="",
     help="Plan for this branch, tag, or commit. Default: the repository's default ref.",
@@ -128,6 +133,7 @@ def plan(
     client: Client,
     targets: tuple[str, ...],
     is_all: bool,
+    name: str,
     ref: str,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
@@ -156,11 +162,14 @@ def plan(
     """
     if is_all == bool(targets):
         raise click.UsageError("give repositories, or --all for every repository")
+    if name and len(targets) != 1:
+        raise click.UsageError("--name is the name of one repository; plan the others separately")
     runs_now = with_workers(client, PULL.name, what="nothing can be planned").runs
     rates = _rates(client, runs_now, embedding_price=embedding_price, summary_price=summary_price)
     runs: list[Run] = []
     status = 0
-    for target in _found(client, targets):
+    found = _found(client, targets, name)
+    for target in found:
         try:
             run = client.plan(
                 target.url,
@@ -172,7 +181,7 @@ def plan(
             )
             runs.append(waited(client, run))
         except CodelodeError as exc:
-            printing.complain(str(exc))
+            complain_of(exc, target.name or target.url if len(found) > 1 else "")
             status = FAILED
     for run in runs:
         if run.state is not RunState.PLANNED:
@@ -182,8 +191,13 @@ def plan(
     context.exit(status)
 
 
-def _found(client: Client, targets: Sequence[str]) -> list[_Target]:
-    """Return the repositories to plan, by name, path, or URL; all of them if none is given."""
+def _found(client: Client, targets: Sequence[str], name: str) -> list[_Target]:
+    """Return the repositories to plan, by name, path, or URL; all of them if none is given.
+
+    `name`: of the only one, if it is to be planned as a new repository.
+    """
+    if name:
+        return [_Target(locator(target), name) for target in targets]
     known = [_Target(one.repository.url, one.repository.name) for one in client.repositories()]
     by_name, by_url = ({getattr(one, key): one for one in known} for key in ("name", "url"))
     given = (by_name.get(target) or _Target(locator(target)) for target in targets)

@@ -79,6 +79,13 @@ def test_a_name_or_path_that_is_registered_is_planned_as_that_and_all_of_them_to
     ]
 
 
+def test_a_plan_may_be_of_a_name_that_is_free(served, planned):
+    planned.repositories = [index_pb2.Repository(name="http", url="https://x/http.git")]
+    assert served("plan", "https://x/http.git", "--name", "other").status == 0
+    assert [(one.url, one.name) for one in starts(planned)] == [("https://x/http.git", "other")]
+    assert "--name is the name of one" in served("plan", "a", "b", "--name", "n").err
+
+
 def test_the_time_is_that_of_recent_runs_if_nobody_knows_how_fast_the_embedder_is(
     served, gateway, make_run
 ):
