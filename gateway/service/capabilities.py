@@ -148,12 +148,15 @@ def may(principal: Principal, function: str) -> bool:
     return principal.role.includes(CAPABILITIES[function].role)
 
 
-def require(principal: Principal, function: str) -> None:
-    """Raise Denied, which names the remedy, unless the principal may call the service function."""
+def require(principal: Principal, function: str, *, what: str = "this") -> None:
+    """Raise Denied, which names the remedy, unless the principal may call the service function.
+
+    `what`: what requires the role, in words; each face has other names for the function.
+    """
     needed = CAPABILITIES[function].role
     if not may(principal, function):
         raise Denied(
-            f"{function!r} requires the role {needed}, and {principal.name} has the role "
+            f"{what} requires the role {needed}, and {principal.name} has the role "
             f"{principal.role}; ask an admin to do it, or for a key with that role "
             f"(`codelode keys create NAME --role {needed}`)"
         )

@@ -87,7 +87,7 @@ def registered(
     """Register what the request names; see `codelode.registration`."""
     label = _checked_label(request.label)
     if label is not None:
-        require(principal, "label")
+        require(principal, "label", what="a label")
     found = registration.register(
         dependencies.ledger,
         _registrable(principal),

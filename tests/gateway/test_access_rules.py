@@ -485,7 +485,7 @@ async def test_a_label_at_index_time_is_for_admins_and_stored_with_the_repositor
     assert ledger.labels() == {"x/y": Label.INTERNAL}
 
     indexer = Principal("key:i", Role.INDEXER, Visibility.of(["x/y"]))
-    with pytest.raises(Denied, match="requires the role admin"):
+    with pytest.raises(Denied, match=r"^a label requires the role admin"):
         await service.start(dependencies, indexer, StartRequest(URL, "x/y", label="public"))
     with pytest.raises(InvalidQuery, match="there is no label"):
         await service.start(dependencies, ADMIN, StartRequest(URL, "new", label="secret"))
