@@ -29,28 +29,39 @@ NOTES = {
 
 
 @pytest.fixture(scope="module")
-def programs(real_files):
+def parsed_files(real_files):
+    """Return real files with what is parsed of them."""
+    return [(path, data, parse(data, path=path)) for path, data in real_files]
+
+
+@pytest.fixture(scope="module")
+def programs(parsed_files):
     """Return Python files in ASCII with symbols, whose names every encoding keeps."""
-    plain = [(p, d) for p, d in real_files if p.endswith(".py") and d.isascii() and b"\r" not in d]
-    return [(path, data.decode()) for path, data in plain if b"def " in data and b"\f" not in data]
+    return [
+        (path, data.decode(), lines_of(parsed))
+        for path, data, parsed in parsed_files
+        if path.endswith(".py")
+        and data.isascii()
+        and not any(byte in data for byte in (b"\r", b"\f"))
+        and b"def " in data
+    ]
 
 
-def lines_of(data, path):
-    return [(s.qualified_name, s.start_line, s.end_line) for s in parse(data, path=path).symbols]
+def lines_of(parsed):
+    return [(s.qualified_name, s.start_line, s.end_line) for s in parsed.symbols]
 
 
 @pytest.mark.parametrize("how", WRITTEN)
 def test_symbols_are_at_the_same_lines_in_every_encoding(programs, how):
     assert len(programs) > 30
-    for path, text in programs[::4]:
-        data = WRITTEN[how](text)
-        assert lines_of(data, path) == lines_of(text.encode(), path)
-        assert parse(data, path=path).health.detail == NOTES.get(how, "")
+    for path, text, lines in programs[::4]:
+        parsed = parse(WRITTEN[how](text), path=path)
+        assert lines_of(parsed) == lines
+        assert parsed.health.detail == NOTES.get(how, "")
 
 
-def test_a_symbol_s_name_is_on_its_lines(real_files):
-    for path, data in real_files:
-        parsed = parse(data, path=path)
+def test_a_symbol_s_name_is_on_its_lines(parsed_files):
+    for _, data, parsed in parsed_files:
         lines = data.decode("utf-8", "replace").split("\n")
         for symbol in parsed.symbols:
             text = "\n".join(lines[symbol.start_line - 1 : symbol.end_line])
@@ -59,9 +70,8 @@ def test_a_symbol_s_name_is_on_its_lines(real_files):
             assert symbol.start_line <= symbol.end_line <= len(lines)
 
 
-def test_a_piece_starts_at_the_line_of_its_first_byte(real_files):
-    for path, data in real_files:
-        parsed = parse(data, path=path)
+def test_a_piece_starts_at_the_line_of_its_first_byte(parsed_files):
+    for _, data, parsed in parsed_files:
         if parsed.health.detail.startswith("decoded as utf-16"):
             continue
         for piece in parsed.pieces:
@@ -69,19 +79,19 @@ def test_a_piece_starts_at_the_line_of_its_first_byte(real_files):
             assert len(piece.content.encode()) <= chunk.MAX_BYTES
 
 
-def test_ids_are_the_same_every_time_and_differ_within_a_file(real_files):
-    for path, data in real_files[::3]:
+def test_ids_are_the_same_every_time_and_differ_within_a_file(parsed_files):
+    for path, data, parsed in parsed_files[::3]:
         once, again = (
             [
                 one.id
                 for one in locate(
-                    parse(data, path=path),
+                    of,
                     repository=RepositoryName("r"),
                     path=path,
                     refs=(RefName("main"),),
                 )
             ]
-            for _ in range(2)
+            for of in (parsed, parse(data, path=path))
         )
         assert once == again
         assert len(set(once)) == len(once)
