@@ -47,6 +47,7 @@ SLOWEST = (
     f"{END_TO_END}test_reindex",
     f"{END_TO_END}test_bad_days",
     SHARED_CLUSTER,
+    PAGES,
     f"{END_TO_END}test_hostile",
     "tests/deploy/test_dockerfile",
     "tests/gateway/test_leaks",
