@@ -57,6 +57,7 @@ def test_many_more_neighbours_are_kept_than_by_principal_components(vectors):
     assert after > 2 * before
 
 
+@pytest.mark.slow
 def test_most_neighbours_are_found(vectors):
     components = principal(vectors, np.random.default_rng(1))
 

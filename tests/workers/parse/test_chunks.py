@@ -89,6 +89,7 @@ def test_ids_do_not_depend_on_overlaps(data, path):
     assert [made.id for _, made in located(parsed)] == [made.id for _, made in located(bare)]
 
 
+@pytest.mark.slow
 def test_a_chunk_says_on_which_lines_its_names_are_defined(real_files):
     checked = 0
     for path, data in [*real_files, *((f"src/{one.name}", one.read_bytes()) for one in SAMPLES)]:
