@@ -80,7 +80,7 @@ def lines(raw: bytes, matched: Sequence[Place], *, before: int, after: int) -> t
         near = {one.number: one for place in matched for one in _around(raw, place, before, after)}
         shown = near | {place.number: place for place in matched}
         matched = [shown[number] for number in sorted(shown)]
-    return tuple(_line(raw, place) for place in matched)
+    return tuple([_line(raw, place) for place in matched])
 
 
 def _around(raw: bytes, place: Place, before: int, after: int) -> Iterator[Place]:
@@ -104,22 +104,19 @@ def _end(raw: bytes, start: int) -> int:
 def _line(raw: bytes, place: Place) -> Line:
     number, start, end, spans = place
     line = raw[start:end]
-    whole = line.decode()
-    is_ascii = len(whole) == len(line)
+    text = line.decode()
+    is_ascii = len(text) == len(line)
     marked = []
     for first, last in spans or ():
-        inside = max(0, first - start), max(0, min(last, end) - start)  # a match may leave the line
+        first = first - start if first > start else 0  # a match may leave the line
+        last = (last if last < end else end) - start
         if not is_ascii:
-            inside = _characters(line, inside[0]), _characters(line, inside[1])
-        if inside[0] < inside[1] <= MAX_LINE_CHARS:
-            marked.append(Span(*inside))
-    return Line(
-        number,
-        whole[:MAX_LINE_CHARS],
-        spans is not None,
-        tuple(marked),
-        len(whole) > MAX_LINE_CHARS,
-    )
+            first, last = _characters(line, first), _characters(line, last)
+        if first < last <= MAX_LINE_CHARS:
+            marked.append(Span(first, last))
+    is_long = len(text) > MAX_LINE_CHARS
+    shown = text[:MAX_LINE_CHARS] if is_long else text
+    return Line(number, shown, spans is not None, tuple(marked), is_long)
 
 
 def _characters(line: bytes, end: int) -> int:
