@@ -15,7 +15,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from operator import attrgetter
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -77,7 +77,10 @@ MANY_REPOSITORIES = 8
 GROUP = 64
 
 #: The key by which the pieces of files are ordered.
-_IN_ORDER = attrgetter("start_line", "part")
+_IN_ORDER = itemgetter(2, 1)
+
+#: The number of no file, for pieces that are not at the ref.
+_NO_FILE = -1
 
 #: Scores by position in the columns.
 Scores = dict[int, float]
@@ -210,25 +213,21 @@ def texts(
     else:
         pieces = _pieces_holding(connection, snapshot, places, ref, needed)
     pieces.sort(key=_IN_ORDER)
-    positions = columns.positions(np.array([piece.row for piece in pieces], np.int64))
-    at_ref = columns.at_ref(ref)[positions].tolist()
-    files = columns.files_at(positions).tolist()
-    of_file: defaultdict[int, list[tuple[int, int, bytes]]] = defaultdict(list)
-    first: dict[int, int] = {}  # by file: the position of its first chunk
-    for piece, position, file, is_at_ref in zip(
-        pieces, positions.tolist(), files, at_ref, strict=True
-    ):
-        if is_at_ref:
-            of_file[file].append((piece.start_line, piece.end_line, piece.content))
-            first.setdefault(file, position)
+    positions = columns.positions(np.array([row for row, *_ in pieces], np.int64))
+    files = np.where(columns.at_ref(ref)[positions], columns.files_at(positions), _NO_FILE)
+    of_file: defaultdict[int, list[Piece]] = defaultdict(list)
+    for file, piece in zip(files.tolist(), pieces, strict=True):
+        of_file[file].append(piece)
+    of_file.pop(_NO_FILE, None)
+    rows = np.array([held[0][0] for held in of_file.values()], np.int64)
     repositories, paths, languages = (
-        columns.texts_at(name, list(first.values()))
+        columns.texts_at(name, columns.positions(rows).tolist())
         for name in ("repositories", "paths", "languages")
     )
     return {
-        (RepositoryName(repository), path): FileText(language, raw_text(of_file[file]))
-        for file, repository, path, language in zip(
-            first, repositories, paths, languages, strict=True
+        (RepositoryName(repository), path): FileText(language, raw_text([one[2:] for one in held]))
+        for held, repository, path, language in zip(
+            of_file.values(), repositories, paths, languages, strict=True
         )
     }
 

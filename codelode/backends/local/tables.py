@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import starmap
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -122,13 +122,13 @@ _ROWS_OF_FILES = (
 
 #: Reads `chunks` through its index alone, which takes two thirds of the time of reading its rows.
 _PIECES_OF_FILES = (
-    "SELECT row, start_line, part, end_line, CAST(content AS BLOB) FROM json_each(?) "
+    "SELECT row, part, start_line, end_line, CAST(content AS BLOB) FROM json_each(?) "
     "CROSS JOIN files CROSS JOIN chunks USING (file) CROSS JOIN texts USING (row) "
     "WHERE repository = json_extract(value, '$[0]') AND files.path = json_extract(value, '$[1]')"
 )
 
 _PIECES = (
-    "SELECT row, start_line, part, end_line, CAST(content AS BLOB) "
+    "SELECT row, part, start_line, end_line, CAST(content AS BLOB) "
     "FROM json_each(?) CROSS JOIN texts ON row = value"
 )
 
@@ -154,25 +154,19 @@ def of_files(connection: sqlite3.Connection, places: Sequence[FileKey], ref: Ref
     return sorted(row for row, refs in found if ref in refs_from(refs))
 
 
-class Piece(NamedTuple):
-    """The text of a chunk and its place in its file."""
-
-    row: int
-    start_line: int
-    part: int
-    end_line: int
-    content: bytes
+#: The text of a chunk and its place in its file: row, part, first and last line, and content. Not a
+#: class, because a search reads thousands.
+Piece: TypeAlias = tuple[int, int, int, int, bytes]
 
 
 def pieces_of_files(connection: sqlite3.Connection, places: Sequence[FileKey]) -> list[Piece]:
     """Return the pieces of the files at all refs; unknown files have none."""
-    found = connection.execute(_PIECES_OF_FILES, (json.dumps(places),))
-    return list(map(Piece._make, found))
+    return connection.execute(_PIECES_OF_FILES, (json.dumps(places),)).fetchall()
 
 
 def pieces(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[Piece]:
     """Return the pieces of the rows; unknown rows are left out."""
-    return list(map(Piece._make, connection.execute(_PIECES, (json.dumps(numbers),))))
+    return connection.execute(_PIECES, (json.dumps(numbers),)).fetchall()
 
 
 def by_first(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, Sequence[Chunk]]:
