@@ -41,9 +41,9 @@ SHARE = 0.5
 #: Time without a new call after which waiting calls get the free turns, seconds. Idle, the server
 #: accepts a call in less than half a millisecond.
 QUIET_S = 0.002
-#: Bounds of the longest time for which free turns wait for that, seconds. It is as long as the time
-#: since they last waited: a burst is accepted at once, and callers that never wait take about half
-#: of the time from the others.
+#: Bounds of the longest time for which free turns wait for such a pause, seconds. Between them, it
+#: is the time since free turns last waited: a burst is accepted at once, and a steady stream of
+#: new calls delays waiting calls for about half of the time.
 LEAST_PAUSE_S, MOST_PAUSE_S = 0.05, 0.5
 
 #: Weight of the newest call in the mean time of a call.
@@ -75,12 +75,12 @@ class Admission:
         self._clock = clock
         self._running = 0
         self._arrived = 0  # calls so far
-        self._free: list[float] = []  # turns to give to waiting calls: when each was taken
-        self._passing: asyncio.Task[None] | None = None  # gives them
-        self._passed_at = -math.inf  # when it has done so last
-        self._queue: OrderedDict[asyncio.Future[None], float] = OrderedDict()  # with its deadline
-        self._mean_s = 0.0  # for which a call holds its turn
-        self._refused = 0  # since the last log event
+        self._free: list[float] = []  # when each free turn was taken
+        self._passing: asyncio.Task[None] | None = None  # gives free turns to waiting calls
+        self._passed_at = -math.inf  # when free turns were last given
+        self._queue: OrderedDict[asyncio.Future[None], float] = OrderedDict()  # with deadlines
+        self._mean_s = 0.0  # mean time for which a call holds its turn
+        self._refused = 0  # calls refused since the last log event
         self._logging = Throttle(LOG_INTERVAL_S, clock)
         self._told_until = -math.inf  # when the last refused call was told to come back
 
@@ -132,7 +132,7 @@ class Admission:
         return self._mean_s * (1 + (len(self._queue) + 1) / self._most_running)
 
     def _leave(self, started: float) -> None:
-        """Give back the turn that was taken then; a waiting call gets it when no more arrive."""
+        """Give back the turn taken at `started`, to a waiting call once no new ones arrive."""
         if not self._queue:
             self._end(started)
             self._running -= 1
@@ -196,7 +196,7 @@ class Admission:
         )
 
     def _retry_s(self, now: float) -> float:
-        """Return when to repeat a call: one call later than the last one that was refused."""
+        """Return how long a refused call is to wait, seconds: longer than the one before it."""
         least = now + max(MIN_RETRY_S, self._expected_s())
         following = self._told_until + self._mean_s / self._most_running
         self._told_until = min(max(least, following), now + MAX_RETRY_S)
@@ -204,5 +204,5 @@ class Admission:
 
 
 def _is_taken(turn: asyncio.Future[None]) -> bool:
-    """Return whether the call that waits for it has got the turn, and was not refused."""
+    """Return whether the waiting call was given the turn, and not refused or cancelled."""
     return turn.done() and not turn.cancelled() and turn.exception() is None

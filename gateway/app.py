@@ -1,8 +1,9 @@
-"""Build the gateway from settings, and start and stop its servers: gRPC, and HTTP if it is wanted.
+"""Build the gateway from settings, and start and stop its servers: gRPC and, optionally, HTTP.
 
 The gateway is stateless: if it is killed, another one gives the same answers. Its shutdown loses no
-call: it reports itself unhealthy, ends streams with an error that asks for a retry, then lets the
-calls in flight finish. There is one event loop per process, because grpc.aio does not support two.
+call: the gateway reports itself unhealthy, ends streams with an error that asks for a retry, and
+lets the calls in flight finish. There is one event loop per process, because grpc.aio does not
+support two.
 """
 
 from __future__ import annotations
@@ -76,14 +77,14 @@ MAX_REQUEST_BYTES = 1 << 19
 OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
     ("grpc.max_send_message_length", MAX_ANSWER_BYTES),
-    # Tokens that list many groups are large; from the default of 8 kB on, gRPC refuses some calls.
+    # Tokens that list many groups exceed the default of 8 kB, above which gRPC refuses some calls.
     ("grpc.max_metadata_size", 16 << 10),
     ("grpc.absolute_max_metadata_size", 24 << 10),
-    # Of one connection; a client that calls more at once waits. The default is unlimited.
+    # Per connection; a client with more concurrent calls waits. The default is unlimited.
     ("grpc.max_concurrent_streams", 1_000),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
-    # Clients that ping more often are disconnected; the default of 5 minutes would do so to ours.
+    # Clients that ping more often are disconnected; the default of 5 minutes would affect ours.
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 30_000),
     ("grpc.max_connection_age_ms", 600_000),
     ("grpc.max_connection_age_grace_ms", 60_000),
@@ -97,7 +98,7 @@ SERVICES = tuple(one.full_name for one in (SEARCH, INDEX, GRAPH, ACCESS))
 
 #: How long calls in flight may take to finish when the gateway shuts down, seconds.
 GRACE_S = 25.0
-#: How long the answers of these calls may take to be sent, seconds.
+#: How long sending the answers of these calls may take, seconds.
 FLUSH_S = 0.5
 #: Threads for synchronous ports. They wait for Redis, so the number of cores does not matter.
 THREADS = 32
@@ -129,7 +130,7 @@ def connected(settings: Settings) -> Dependencies:
 
 
 class _Index:
-    """Tracks which index is published, to detect when another one is."""
+    """Remembers the published index, to detect when another one is published."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -200,14 +201,14 @@ class Gateway:
             limits.limiter(self._settings, dependencies.call_limits),
             dependencies.audit_log,
         )
-        self._following: list[asyncio.Task[None]] = []  # of the files of operators
+        self._following: list[asyncio.Task[None]] = []  # tasks that follow the files of operators
         interceptor = Interceptor(self._calls, with_certificates=bool(self._settings.listen_mtls))
         # Unless ports are shared, a second server on the port must fail.
         sharing = ("grpc.so_reuseport", int(self._settings.share_ports))
         self._server = aio.server(interceptors=[interceptor], options=(*OPTIONS, sharing))
-        self._renewal: asyncio.Task[None] | None = None  # of the certificate
-        self.port = 0  # the bound port, also when `listen` asked for any
-        self.mtls_port = 0  # that of `listen_mtls`
+        self._renewal: asyncio.Task[None] | None = None  # the task that renews the certificate
+        self.port = 0  # the bound port, also if `listen` has port 0
+        self.mtls_port = 0  # the bound port of `listen_mtls`
         self._http: HttpServer | None = None
         self._highlighter = Highlighter()
 
@@ -286,7 +287,7 @@ class Gateway:
         log.info("gateway_stopped")
 
     async def _finish_calls(self, grace_s: float) -> None:
-        """Close when our own calls have finished. A health watch never ends, so it is cut off."""
+        """Close the servers when all calls but health watches, which never end, have finished."""
         closing = [asyncio.create_task(self._server.stop(grace_s))]
         if self._http is not None:
             closing.append(asyncio.create_task(self._http.stop(grace_s)))
@@ -366,9 +367,9 @@ async def serve(settings: Settings) -> None:
 
 
 def main(**overrides: object) -> None:
-    """Serve with the settings of the environment, and with the given ones in place of theirs.
+    """Serve with the settings of the environment; `overrides` replace some of them.
 
-    Exits with one line if an error prevents it.
+    If that fails, exit with a one-line error.
     """
     try:
         settings = load(**overrides)

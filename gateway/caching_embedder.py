@@ -1,8 +1,8 @@
 """Cache the query vectors of another embedder.
 
 Callers repeat a query with another filter, and one search embeds its query both for the semantic
-query cache and for the index. The cache is in memory: a request to a cache server would take longer
-than the built-in embedder takes.
+query cache and for the index. The cache is in memory, because a request to a cache server takes
+longer than the built-in embedder.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Admit the calls of every face: find the principal, take the limits, log and record the call.
 
-A face says what it has received and works inside `Calls.admitted`; what it does besides is to
-convert. Streams count against the limits of their principal, but take no turn of
+A face describes the call it received and works inside `Calls.admitted`; otherwise it only
+converts. Streams count against the limits of their principal, but take no turn of
 `gateway.admission`, because they last for minutes and mostly wait; instead, the rights of their
-callers are checked again and again. The service layer adds fields of its own (`hits`, `run`) to the
+callers are checked every RECHECK_S. The service layer adds fields of its own (`hits`, `run`) to the
 log line with `note`.
 """
 
@@ -42,13 +42,13 @@ log = structlog.get_logger("gateway")
 class Received:
     """A call as a face has received it."""
 
-    face: str  # the event of its log line
-    method: str  # in the words of the face
-    function: str  # of the service
+    face: str  # event of the log line: `rpc`, `http`, or `mcp`
+    method: str  # as the face names it
+    function: str  # the service function
     request_id: str
     source: str  # address of the caller
     credentials: Credentials
-    remaining_s: Callable[[], float | None]  # until its deadline; None: it has none
+    remaining_s: Callable[[], float | None]  # time until the deadline; None: no deadline
     #: Returns the face's name of an outcome: an error, a cancellation, or None for an answer.
     code: Callable[[BaseException | None], str]
 
@@ -88,10 +88,10 @@ class Calls:
 
     @asynccontextmanager
     async def admitted(self, received: Received) -> AsyncIterator[Principal]:
-        """Yield the principal of a call when it may work; log and record the call when it is over.
+        """Yield the principal of a call when it is admitted; log and record the call at its end.
 
         Raises Unauthenticated, Unavailable, TimedOut, and Busy beyond a limit. A call for which
-        there is no room is refused first: whose it is costs more to find out than to refuse it.
+        there is no room is refused before its principal is looked up, which costs more than that.
         """
         if not _is_stream(received):
             self._admission.require_room(received.remaining_s())
@@ -107,11 +107,11 @@ class Calls:
                 yield principal
 
     def further(self, principal: Principal, function: str) -> AbstractAsyncContextManager[None]:
-        """Count a call of the service that an admitted call makes besides its own. Raises Busy."""
+        """Count another service function that an admitted call uses. Raises Busy."""
         return self._limiter.admitted(principal, function)
 
     async def require_known(self, received: Received) -> None:
-        """Raise what `admitted` raises if the caller is unknown; log and record only this.
+        """Raise the error of `admitted` if the caller is unknown; log and record only that case.
 
         For requests that call no function of the service, such as one for a list of tools.
         """
@@ -170,7 +170,7 @@ class Calls:
 
 
 def request_id(given: object) -> str:
-    """Return the id that the caller gives its call if it is acceptable, else a new one."""
+    """Return the id given by the caller if it is acceptable, else a new one."""
     if isinstance(given, str) and _ACCEPTABLE_ID.fullmatch(given):
         return given
     return uuid4().hex[:16]
@@ -195,7 +195,7 @@ def _report(error: BaseException, request_id: str) -> None:
 
 
 def _log(received: Received, outcome: _Outcome, started: float) -> None:
-    """Log one line, after the answer is sent, which would otherwise be delayed by 0.3 ms."""
+    """Log one line after the answer is sent; logging before would delay the answer by 0.3 ms."""
     line = partial(
         log.info,
         received.face,

@@ -16,15 +16,15 @@ V = TypeVar("V")
 
 
 class _Held(NamedTuple, Generic[V]):
-    since: float  # when its reading began
+    since: float  # when reading it began
     value: asyncio.Future[V]
 
 
 class FreshCache(Generic[K, V]):
     """Returns values whose reading began at most FRESH_S ago; reads them in threads.
 
-    Concurrent callers of a value share one reading. An error is raised to them, and not kept. The
-    cache holds at most `entries` values, those asked for last.
+    Concurrent callers of a value share one reading. Its error is raised to all of them, and is not
+    cached. The cache holds the `entries` most recently used values.
     """
 
     def __init__(

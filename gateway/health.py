@@ -1,9 +1,9 @@
-"""Check whether the gateway is healthy, and report it where probes ask.
+"""Check whether the gateway is healthy, and report it to health probes.
 
-The gateway is healthy when the published index has answered once, and only while Redis answers, a
-thread is free to ask it, and the event loop runs. Its own health service answers on the port of
-the calls. With CODELODE_HEALTH_LISTEN, a process of its own (`probes`) answers as well, at once
-whatever the gateway works on.
+The gateway is healthy once the published index has answered, and while Redis answers, a thread is
+free to ask it, and the event loop runs. The gateway's own health service answers on the port of the
+calls. With CODELODE_HEALTH_LISTEN, a separate process (`probes`) answers as well, without delay
+however busy the gateway is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = structlog.get_logger("gateway")
 INTERVAL_S = 1.0
 #: Longest wait for the event loop, a free thread, and Redis before it is unhealthy, seconds.
 TIMEOUT_S = 2.0
-#: Checks in a row that must succeed after such a wait, so that the status does not flap.
+#: Consecutive checks that must succeed after a wait of TIMEOUT_S, so that the status does not flap.
 CHECKS_TO_RECOVER = 3
 LATE = "no thread was free, Redis did not answer, or the event loop was blocked,"
 
@@ -39,7 +39,7 @@ class Health:
         self.servicer = health.aio.HealthServicer()
         self._probes = _probes(dependencies.settings.health_listen, services)
         self._is_healthy: bool | None = None  # as last reported
-        self._is_open = False  # the store answered once
+        self._is_open = False  # whether the store has answered once
         self._watch: asyncio.Task[None] | None = None
         self._check: asyncio.Task[None] | None = None  # the health check that is under way
         self._checks_to_recover = 0
@@ -61,12 +61,12 @@ class Health:
         await self._report("starting")
 
     async def start(self) -> None:
-        """Check the health now, and from now on again and again."""
+        """Check the health now, and then every INTERVAL_S."""
         await self._observe(_now())
         self._watch = asyncio.create_task(self._keep_observing())
 
     async def drain(self) -> None:
-        """Report for good that the gateway does not serve."""
+        """Report that the gateway does not serve, and end the checks."""
         if self._watch is not None:
             self._watch.cancel()
             with suppress(asyncio.CancelledError):
@@ -88,10 +88,10 @@ class Health:
             await self._observe(due)
 
     async def _observe(self, due: float) -> None:
-        """Report the result of the health check that was due at this time of the event loop.
+        """Report the result of the health check that was due at `due`, a time of the event loop.
 
-        It uses a thread of the pool that calls use, so it takes long when calls hold all of them; a
-        check that takes too long goes on meanwhile.
+        The check uses a thread of the pool that calls use, so it takes long when calls hold all
+        threads. A check that takes longer than TIMEOUT_S goes on.
         """
         if self._check is None:
             self._check = asyncio.create_task(self._checked())
@@ -109,7 +109,7 @@ class Health:
         return await (self._tell_probes() if self._checks_to_recover else self._report())
 
     async def _checked(self) -> None:
-        """Return when Redis answers and, the first time, when the published index answers too."""
+        """Return when Redis and, until its first answer, the published index have answered."""
         await asyncio.to_thread(self._dependencies.ledger.generation)
         if not self._is_open:
             await self._dependencies.published.call(lambda one: one.chunks.count(EVERYTHING))
@@ -128,16 +128,16 @@ class Health:
         await self._tell_probes()
 
     async def _tell_probes(self) -> None:
-        """Repeat the last report to the process that answers probes."""
+        """Send the last report again to the process that answers probes."""
         if self._probes:
             try:
                 await self._probes.report(is_healthy=bool(self._is_healthy))
-            except CodelodeError as exc:  # it has died, and its port was taken meanwhile
+            except CodelodeError as exc:  # it died, and another process took its port
                 log.warning("probes_unanswered", reason=str(exc))
 
 
 def _probes(listen: str, services: Sequence[str]) -> Probes | None:
-    """Return the process that answers probes, if there is an address for it."""
+    """Return the process that answers probes; None without an address."""
     return Probes(listen, services, silence_s=INTERVAL_S + TIMEOUT_S) if listen else None
 
 

@@ -1,9 +1,9 @@
 """Highlight code in a process of its own.
 
 Lexers are large sets of regular expressions, some of which take exponential time for some texts,
-and a thread that runs one blocks every other thread of its process. A process is killed when it
-takes too long, and the code is then shown without colours. It ends when the gateway ends, because
-its standard input is closed then.
+and a thread that runs one blocks every other thread of its process. The process is killed when it
+takes too long, and the code is then shown without colours. It ends with the gateway, which closes
+its standard input.
 
     python -m gateway.highlighting
 """
@@ -34,14 +34,14 @@ from codelode.environment import without_settings
 LIMIT_S = 2.0
 #: Longest text that is highlighted, characters.
 MAX_CHARS = 200_000
-#: Most characters of highlighted texts that are kept.
+#: Most characters of highlighted text that are cached.
 MAX_KEPT_CHARS = 8_000_000
 #: Address space of the process, bytes.
 MAX_MEMORY_BYTES = 1 << 30
-#: Longest message between the processes, bytes: of a text in which every character has a span.
+#: Longest message between the processes, bytes: enough for a text with a span for each character.
 MAX_MESSAGE_BYTES = 64 << 20
 
-#: The tokens that get a span. Other names have none: they are most of the tokens.
+#: The kinds of tokens that get a span. Other names, which are most of the tokens, get none.
 _SHOWN = (
     *(Comment, Keyword, String, Number, Name.Attribute, Name.Builtin, Name.Class),
     *(Name.Constant, Name.Decorator, Name.Entity, Name.Exception, Name.Function, Name.Tag),
@@ -53,7 +53,7 @@ _Kind = Any  # of a token; the library has no types
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A text in a language. The path says which one it is where the name is not known."""
+    """A text in a language. If its name is unknown to the library, the path tells the language."""
 
     text: str
     language: str
@@ -130,7 +130,7 @@ class Highlighter:
             limit=MAX_MESSAGE_BYTES,
         )
         assert process.stdout is not None
-        await process.stdout.readline()  # it has loaded the library
+        await process.stdout.readline()  # printed when the library is loaded
         return process
 
     def _keep(self, key: bytes, made: Lines) -> None:
@@ -176,7 +176,7 @@ def _lexer(code: Code) -> Lexer | None:
 
 
 def _joined(tokens: Iterable[tuple[_Kind, str]]) -> Iterator[tuple[str, str]]:
-    """Yield the class and the text of neighbouring tokens of one class together."""
+    """Yield the class and the joined text of each run of tokens of one class."""
     classes: dict[_Kind, str] = {}
     for name, group in groupby(tokens, lambda one: _class(one[0], classes)):
         yield name, "".join(value for _, value in group)
@@ -191,7 +191,7 @@ def _class(kind: _Kind, known: dict[_Kind, str]) -> str:
 
 
 def _spans(tokens: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield HTML in which no span goes over a line break."""
+    """Yield HTML in which no span contains a line break."""
     for name, text in tokens:
         escaped = html.escape(text, quote=False)
         if not name:

@@ -1,6 +1,6 @@
-"""Ask the issuers of OpenID Connect tokens: for their descriptions, and for tokens.
+"""Ask the issuers of OpenID Connect tokens for their descriptions and for tokens.
 
-Callers that are not signed in cause these requests, so few are under way at once.
+Callers that are not signed in can cause these requests, so only a few run at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from codelode.ports import Documents
 from codelode.settings import Settings, listed
 from gateway.fresh import FreshCache
 
-#: Most requests for tokens at once, each of which takes a thread while the issuer thinks.
+#: Most requests for tokens at once, each of which takes a thread until the issuer answers.
 AT_ONCE = 4
 
 _log = structlog.get_logger("gateway")
@@ -57,7 +57,7 @@ class Issuers:
         return token, str(answer.get("refresh_token") or refresh_token)
 
     async def revoke(self, issuer: str, refresh_token: str) -> None:
-        """Have the issuer forget a refresh token, if it can be told; a failure is logged."""
+        """Revoke a refresh token if the issuer has an endpoint for it; a failure is logged."""
         try:
             url = (await self.described(issuer)).get("revocation_endpoint")
             if isinstance(url, str):

@@ -15,11 +15,11 @@ from codelode.model import RefName, RepositoryName, Run
 from codelode.settings import Settings
 from gateway.service.dependencies import UNKNOWN, Queue
 
-#: How long workers may take to say which queues they listen to, seconds: enough on one network,
-#: short enough for a status page.
+#: How long workers may take to report which queues they listen to, seconds: enough on one network,
+#: and short enough for a status page.
 _INSPECT_TIMEOUT_S = 0.5
 
-#: Timeout of the broker, seconds: shorter than callers wait for an answer.
+#: Timeout of the broker, seconds; callers wait longer for an answer.
 _TIMEOUT_S = 3.0
 
 
@@ -37,7 +37,7 @@ class CeleryJobs:
             interval_step=0,
         )
 
-        # Errors of the transport's own library: kombu translates only those of its own calls.
+        # Includes errors of the transport's library: kombu translates only those of its own calls.
         lazy = self._app.connection_for_write()
         self._errors = (OperationalError, *lazy.connection_errors, *lazy.channel_errors)
 
@@ -91,7 +91,7 @@ class CeleryJobs:
     def _workers(self, connection: Any) -> dict[str, int]:
         """Count the workers that listen to each queue and answer in time.
 
-        UNKNOWN if they cannot be asked, because the broker has reached its memory limit.
+        The count is UNKNOWN if they cannot be asked, because the broker is at its memory limit.
         """
         try:
             replies = self._app.control.inspect(timeout=_INSPECT_TIMEOUT_S).active_queues() or {}

@@ -70,8 +70,8 @@ class Retrieve:
     """Options of the retrieval of candidates."""
 
     mode: Mode = Mode.HYBRID
-    # Most keyword and most vector results (together, if fused by the store). If all options of this
-    # stage have their defaults, `hybrid.HOW` has those of some queries.
+    # Most keyword results, and most vector results (most of both if the store fuses them). If all
+    # options of this stage have their defaults, some queries use those of `hybrid.HOW`.
     window: int = 100
     fusion: Fusion = Fusion.RRF  # of the fused ranker
     alpha: float | None = None  # weight of vector results, 0 to 1; None: by the kind of query
@@ -89,8 +89,8 @@ class Rank:
     definition_boost: float = 2.0  # of the fused ranker
     centrality: Centrality = Centrality.OFF
     reranker: Reranker = Reranker.NONE
-    # Abstain if the best cosine is less; 0.5 is usual for transformers, 0.3 for the built-in
-    # embedder, with which 1 % of answerable queries stay below 0.3, and 18 % below 0.5.
+    # Abstain if the best cosine is lower. Usual are 0.5 for transformers and 0.3 for the built-in
+    # embedder, where 1 % of the answerable queries are below 0.3, and 18 % below 0.5.
     confidence: float = 0.0
     duplicate_similarity: float = 1.0  # collapse chunks with a greater cosine; 1: none
     collapse_copies: bool = True  # one hit for a chunk that several repositories have
@@ -135,7 +135,7 @@ class Options:
 PRESETS: dict[Preset, Options] = {
     Preset.FAST: Options(retrieve=Retrieve(window=50, max_chunks=50)),
     Preset.BALANCED: Options(),
-    # A wider window helps if tests and documents compete with code (docs/ranking.md); the rest adds
+    # A wider window helps if tests and documents compete with code (docs/ranking.md); `expand` adds
     # the surroundings of the hits. Synonyms and a lower duplicate similarity improve nothing.
     Preset.THOROUGH: Options(
         retrieve=Retrieve(window=150, max_chunks=150),

@@ -109,7 +109,7 @@ async def find_similar(source: Chunk | str, query: SearchQuery, backends: Backen
 
 
 async def similar_names(glob: str, asked: HybridQuery, backends: Backends) -> Sequence[str]:
-    """Return the defined names inside the filters that nearly match the glob, the nearest first.
+    """Return the defined names inside the filters that nearly match the glob, most similar first.
 
     `asked`: the glob as a query without its vector.
     """
@@ -129,8 +129,8 @@ def semantic_key(query: SearchQuery, shape: Shape) -> str | None:
     """Return the bucket of the semantic query cache; only queries in one bucket share answers.
 
     It is a hash like that of `cache_key`, but without function words. None for a query that must
-    not share an answer: a name, code, one that says what stands in hits, or a later page, which
-    belongs to the search that it continues.
+    not share an answer: a name, code, one with texts that hits must contain or exclude, or a later
+    page, which belongs to the search that it continues.
     """
     if query.offset or query.texts or kind(query.text) is not QueryKind.NATURAL_LANGUAGE:
         return None

@@ -1,10 +1,10 @@
-"""Answer health probes in a process of its own, so that no request to the gateway delays them.
+"""Answer health probes in a separate process, so that no request to the gateway delays them.
 
-The gateway's own health service answers on its event loop and with its interpreter, for which a
-probe waits as long as any other call. This process shares neither. The gateway writes one byte to
-its standard input for each health check; when it writes nothing for a while, its event loop is
-blocked, and this process reports that the gateway does not serve. It ends when the gateway ends,
-because its standard input is closed then.
+The gateway's own health service shares the event loop and the interpreter with all calls, so a
+probe waits for them as long as any other call. This process shares neither. The gateway writes one
+byte to its standard input for each health check. When it writes nothing for a while, its event loop
+is blocked, and this process reports that the gateway does not serve. This process ends with the
+gateway, which closes its standard input.
 
     python -m gateway.probes ADDRESS SECONDS [SERVICE …]
 """
@@ -57,11 +57,11 @@ class Probes:
                 "running?"
             )
         self.port = int(said)
-        if self.port:  # a process that takes the place of this one listens on the same port
+        if self.port:  # a replacement of this process listens on the same port
             self._listen = f"{self._listen.rpartition(':')[0]}:{self.port}"
 
     async def report(self, *, is_healthy: bool) -> None:
-        """Tell the process that a health check had this result; start another if it has died."""
+        """Send the result of a health check to the process; start another one if it has died."""
         assert self._process is not None
         if self._process.returncode is not None:
             await self.start()
@@ -99,7 +99,7 @@ def main() -> None:
 def changes(reports: int, *, silence_s: float) -> Iterator[bool]:
     """Yield whether the gateway is healthy whenever that changes, until `reports` is closed.
 
-    It counts as unhealthy at first, and while no report arrives for `silence_s` seconds.
+    It counts as unhealthy at first, and when no report has arrived for `silence_s` seconds.
     """
     was_healthy = False
     while True:

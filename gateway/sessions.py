@@ -5,7 +5,8 @@ id: whoever reads the store has neither the id nor the credentials. A session gr
 itself. Each call authenticates with its credentials again, so their revocation and expiry hold for
 the session as for every other caller.
 
-A single-use link is the same for a minute: whoever takes it opens a session with its credentials.
+A single-use link is stored in the same way for a minute: whoever follows it opens a session with
+its credentials.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from gateway.issuers import Issuers
 ID_BYTES = 32
 NONCE_BYTES = 12
 
-#: How long a single-use link works, seconds: as long as it takes to open it.
+#: How long a single-use link works, seconds: enough to open it.
 LINK_S = 60.0
-#: A token of an issuer is renewed when less than this is left of it, seconds.
+#: A token of an issuer is renewed when less than this remains until it expires, seconds.
 RENEW_S = 60.0
-#: How long a gateway may take for that before another one tries, seconds.
+#: How long a gateway may take to renew a token before another one tries, seconds.
 RENEWAL_S = 30.0
 
 SIGNED_OUT = "you are signed out: the session has ended; sign in again"
@@ -44,7 +45,7 @@ SIGNED_OUT = "you are signed out: the session has ended; sign in again"
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """The value of a header `Authorization`, and what renews it where an issuer gave it."""
+    """The value of a header `Authorization`, and how to renew it if it is of an issuer."""
 
     authorization: str
     issuer: str = ""
@@ -52,12 +53,12 @@ class Credential:
 
     @property
     def remaining_s(self) -> float:
-        """Return the time until a token of an issuer has to be renewed to go on working."""
+        """Return the time until a token of an issuer expires, seconds."""
         return float(claims(self.authorization).get("exp", 0)) - time.time()
 
 
 class _Secret(NamedTuple):
-    """A name in the store and a key, which a random id stands for."""
+    """The name in the store and the key that are derived from a random id."""
 
     name: str
     key: bytes
@@ -70,7 +71,7 @@ class _Secret(NamedTuple):
 
 
 class Sessions:
-    """Opens, finds, renews, and closes sessions. `life_s`: the longest time that one lasts."""
+    """Opens, finds, renews, and closes sessions. `life_s`: the longest life of one."""
 
     def __init__(self, values: ExpiringValues, issuers: Issuers, *, life_s: float) -> None:
         self._values = values
@@ -86,7 +87,7 @@ class Sessions:
     async def authorization(self, id: str) -> str:
         """Return the authorization of the session.
 
-        Raises Unauthenticated if there is none, and Unavailable if that cannot be found out now.
+        Raises Unauthenticated if there is none, and Unavailable if that cannot be checked now.
         """
         secret = _Secret.of("session", id)
         credential = _unsealed(secret, await self._values.get(secret.name))
@@ -95,9 +96,9 @@ class Sessions:
         return (await self._renewed(secret, credential)).authorization
 
     async def close(self, id: str) -> None:
-        """End the session, and have its issuer forget it; ids of no session are ignored.
+        """End the session, and revoke its refresh token; ids of no session are ignored.
 
-        The issuer is told in a task, so a slow one keeps nobody signed in.
+        A task tells the issuer, so a slow one keeps nobody signed in.
         """
         secret = _Secret.of("session", id)
         with suppress(Unauthenticated):
@@ -108,7 +109,7 @@ class Sessions:
         return await self._stored("link", Credential(authorization), LINK_S)
 
     async def taken(self, code: str) -> Credential:
-        """Return the credential of a link, which then works no more. Raises Unauthenticated."""
+        """Return the credential of a link, and invalidate the link. Raises Unauthenticated."""
         secret = _Secret.of("link", code)
         try:
             return _unsealed(secret, await self._values.take(secret.name))
@@ -133,17 +134,17 @@ class Sessions:
         try:
             return await asyncio.shield(self._renewing[secret.name])
         except Unavailable:
-            if credential.remaining_s > 0:  # there will be another call to try again
+            if credential.remaining_s > 0:  # the next call tries again
                 return credential
             raise
 
     def _ended(self, name: str, renewal: asyncio.Task[Credential]) -> None:
         del self._renewing[name]
         if not renewal.cancelled():
-            renewal.exception()  # callers that left do not ask for it
+            renewal.exception()  # marks the error as seen, even if all callers have left
 
     async def _renew(self, secret: _Secret, credential: Credential) -> Credential:
-        """Get the next token. An issuer takes each refresh token once, so one gateway asks."""
+        """Get the next token. An issuer accepts a refresh token once, so only one gateway asks."""
         held = f"renewal:{secret.name}"
         if not await self._values.add(held, b"", ttl_s=RENEWAL_S):
             raise Unavailable("your session is being renewed; try again in a moment")
@@ -174,7 +175,7 @@ class Sessions:
             telling.add_done_callback(self._revoking.discard)
 
     async def release(self) -> None:
-        """Release connections, after the issuers are told of the sessions that have ended."""
+        """Release connections, after the refresh tokens of ended sessions are revoked."""
         await asyncio.gather(*self._revoking, return_exceptions=True)
         await self._values.close()
 

@@ -102,22 +102,22 @@ class Mark(StrEnum):
 
 
 class TextTest(Protocol):
-    """Knows which texts a query wants to stand in a chunk, and which ones it excludes."""
+    """Tests whether a chunk contains the texts that a query requires, and none that it excludes."""
 
     @property
     def key(self) -> str:
-        """Return the text by which two tests are told apart."""
+        """Return a key that differs for different tests."""
 
     @property
     def needed(self) -> Grams:
-        """Return the trigrams of a file that may have a chunk with what is wanted."""
+        """Return the trigrams that a file needs to have a chunk with the required texts."""
 
     @property
     def is_excluding(self) -> bool:
-        """Return whether nothing is wanted."""
+        """Return whether the query only excludes texts."""
 
     def holds(self, text: str) -> bool:
-        """Return whether the text has what is wanted."""
+        """Return whether the text has all that is required."""
 
     def admits(self, text: str) -> bool:
         """Return whether the text has nothing that is excluded."""
@@ -125,9 +125,7 @@ class TextTest(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """The visibility that globs over names of repositories narrow, and the globs.
-
-    They are those in a query and those of a scope.
+    """A visibility, and the globs of a query or scope over names of repositories that narrow it.
     """
 
     of: Visibility
@@ -150,13 +148,13 @@ class SearchQuery:
     filters: Filters = field(default_factory=Filters)
     options: Options = field(default_factory=Options)
     offset: int = 0  # number of hits on earlier pages
-    texts: TextTest | None = None  # that a hit must have or must not have
+    texts: TextTest | None = None  # tests the texts that hits must or must not have
     visible: Visibility = field(kw_only=True)  # outer bound of every read
     narrowing: Narrowing | None = None  # how the query made `visible` narrower than the caller's
 
     @property
     def visible_key(self) -> str:
-        """Return what stands for `visible` in keys: globs instead of the names that match now."""
+        """Return a key of `visible` with globs instead of the names that match now."""
         if self.narrowing is None:
             return self.visible.digest
         scope = self.narrowing.scope.repositories if self.narrowing.scope else ()
@@ -165,7 +163,7 @@ class SearchQuery:
 
     @property
     def named(self) -> tuple[RepositoryName, ...]:
-        """Return the repositories that the query names beside globs."""
+        """Return the repositories that the query names without wildcards."""
         return self.narrowing.named if self.narrowing else ()
 
 
@@ -192,7 +190,7 @@ ASKED_BY = {
 class Frame:
     """A frame of a stack trace in the query, or a line of a file that it names."""
 
-    path: str  # as the program was built, often absolute
+    path: str  # as in the trace, often absolute
     line: int
     function: str = ""  # unqualified; empty: the line alone counts
 
@@ -220,10 +218,10 @@ class Analysis:
     intent: Intent = Intent.GENERAL
     entities: tuple[Entity, ...] = ()
     synonyms: tuple[str, ...] = ()  # additional words to search for
-    kinds: frozenset[Kind] = frozenset()  # that the word before a name asks for; empty: any
+    kinds: frozenset[Kind] = frozenset()  # kinds that the word before a name asks for; empty: any
     frames: tuple[Frame, ...] = ()  # of a stack trace, innermost first
     verbatim: str = ""  # the query, if a chunk may contain it as it is written; else empty
-    used: str = ""  # the name whose users the query asks for; empty: it asks otherwise
+    used: str = ""  # the name whose users the query asks for, if any
     message: tuple[str, ...] = ()  # the words of the query, if it looks like a message
     is_change: bool = False  # the query describes a change, as the subject of a commit does
     is_question: bool = False  # the query begins as a question does: `how are tokens refreshed`
@@ -262,7 +260,7 @@ class AlternateQuery:
 
 
 class Ranked(NamedTuple):
-    """A candidate with its score in the ranking. A tuple, like a candidate, because many are made.
+    """A candidate with its score. A named tuple, like a candidate, because it is made often.
 
     The parts of the linear ranker sum to the score. Each later step adds the value that
     it ranked by.
@@ -274,7 +272,7 @@ class Ranked(NamedTuple):
     parts: Sequence[float]  # their values
 
     def raised(self, score: float, name: str) -> Ranked:
-        """Return the entry with this score, and the difference as a part of that name."""
+        """Return the entry with this score, and with the difference as a part named `name`."""
         parts = (*self.parts, score - self.score)
         return self._replace(score=score, names=(*self.names, name), parts=parts)
 
@@ -349,7 +347,7 @@ class SearchState:
     analysis: Analysis = Analysis(QueryKind.NATURAL_LANGUAGE, (), ())
     alternates: tuple[AlternateQuery, ...] = ()  # each is searched too
     candidates: tuple[Candidate, ...] = ()  # keyword and vector results, in any order
-    is_unmatched: bool = False  # neither the name nor any word of the query occurs
+    is_unmatched: bool = False  # neither the queried name nor any word of the query occurs
     files: tuple[FoundFile, ...] = ()  # staged: the files that were searched, best first
     ranking: tuple[Ranked, ...] = ()  # best first
     duplicates: tuple[Duplicate, ...] = ()

@@ -1,4 +1,4 @@
-"""Throttle a log event that may recur by the thousand."""
+"""Throttle log events that may recur thousands of times."""
 
 from __future__ import annotations
 

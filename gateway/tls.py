@@ -1,4 +1,4 @@
-"""TLS of the gateway's listeners: certificates that are read again when their files change."""
+"""Serve TLS on the gateway's listeners, with certificates that are reloaded from changed files."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from codelode.settings import Settings
 #: Interval at which the files are checked, besides the check at every new connection, seconds.
 LOOK_S = 60.0
 
-#: A certificate is reported when less than this is left, or less than a third of its whole time,
-#: because those that live for days are renewed in their last third.
+#: A certificate is reported when less than this remains and less than a third of its life, because
+#: certificates that live for days are renewed in their last third.
 WARN_BEFORE = timedelta(days=14)
 WARN_FRACTION = 3
 #: Shortest time between two reports of the same certificate.
@@ -39,10 +39,10 @@ def server_certificate(settings: Settings) -> ServerCertificate | None:
 
 
 class _Material(NamedTuple):
-    """Holds what the files contain."""
+    """The content of the files."""
 
     own: Certificate
-    authorities: bytes | None  # of clients
+    authorities: bytes | None  # certificates of the authorities of clients
 
 
 class ServerCertificate:
@@ -58,14 +58,14 @@ class ServerCertificate:
         self._stamps = self._stamped()
         self._current = self._read()
         self._warned_at: datetime | None = None
-        self._is_refused = False  # the files cannot be used, at least not yet
+        self._is_refused = False  # the present files could not be used
 
     def credentials(self, *, verify_clients: bool = False) -> grpc.ServerCredentials:
         """Return the credentials of a listener, which may require certificates of its clients."""
         given = self._current
 
         def replaced() -> grpc.ServerCertificateConfiguration | None:
-            """Return what a new connection gets, or None for the same as the one before."""
+            """Return the configuration of a new connection, or None if it is unchanged."""
             nonlocal given
             with self._lock:
                 self._reload()
@@ -103,7 +103,7 @@ class ServerCertificate:
             await asyncio.sleep(LOOK_S)
 
     def look(self) -> None:
-        """Read the files if they have changed or could not be used; report an end that is near."""
+        """Read the files if they changed or could not be used; warn if the certificate ends soon."""
         with self._lock:
             if self._is_refused:
                 self._stamps = ()
@@ -162,7 +162,7 @@ def _context(chain: Path, key: Path) -> ssl.SSLContext:
 
 
 def _stamp(file: Path) -> tuple[int, ...]:
-    """Return what changes when the file does; a file that is replaced has another inode."""
+    """Return a stamp that changes when the file does; a replaced file has another inode."""
     try:
         found = file.stat()
     except OSError:

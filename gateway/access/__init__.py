@@ -39,7 +39,7 @@ class Access:
     async def principal(self, credentials: Credentials) -> Principal:
         """Return the principal. Raises Unauthenticated, or Unavailable if it cannot be checked.
 
-        A session is as good as the authorization that it was opened with, at every single call.
+        Every call of a session checks again the authorization that the session was opened with.
         """
         if credentials.session and self._sessions is not None:
             credentials = Credentials(await self._sessions.authorization(credentials.session))
@@ -56,8 +56,8 @@ class Access:
     ) -> AsyncIterator[None]:
         """Check the rights of the caller while the block runs, and end it when they are reduced.
 
-        The block then raises Unauthenticated, or Unavailable if a repeated call is admitted. An
-        unexpected error of the check ends the block too: nothing goes on unchecked.
+        The block then raises Unauthenticated, or Unavailable if a repeated call would be admitted.
+        An unexpected error of the check ends the block too: nothing goes on unchecked.
         """
 
         async def check() -> CodelodeError:
@@ -84,7 +84,7 @@ class Access:
             checking.cancel()
 
     async def _lost(self, credentials: Credentials, principal: Principal) -> CodelodeError | None:
-        """Return why the call must end; None while the rights cannot be checked."""
+        """Return the error that ends the call; None if its rights hold or cannot be checked now."""
         try:
             now = await self.principal(credentials)
         except Unauthenticated as error:

@@ -1,7 +1,7 @@
 """Authenticate by API key.
 
-Keys are looked up by their id, so a wrong one costs one read, and nothing of it is kept but an
-entry of a bounded cache. A revoked key is refused FRESH_S later at the latest.
+Keys are looked up by their id, so a wrong key costs one read and one entry of a bounded cache. A
+revoked key is refused FRESH_S later at the latest.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from codelode.ports import ApiKeys
 from gateway.access.identity import Credentials, Identity
 from gateway.fresh import FreshCache
 
-#: Keys that are held in memory, about 1 kB each.
+#: Most keys held in memory, about 1 kB each.
 KEYS_HELD = 1_000
 
 WRONG_KEY = "this API key is wrong or was revoked: ask an admin for a new one"
@@ -66,7 +66,7 @@ class KeyAuthenticator:
         return _Known(key, key.used_at or 0.0) if key else None
 
     def _record_use(self, known: _Known, now: float) -> None:
-        """Record the use in the background, if it is not the second one within a minute."""
+        """Record the use in the background, at most once per USE_INTERVAL_S."""
         if now - known.used_at < USE_INTERVAL_S:
             return
         known.used_at = now

@@ -1,10 +1,10 @@
 """Limit calls with wrong or without credentials per source address.
 
-So nobody can guess credentials, or flood the logs with refused calls. Beyond the limit, unknown
-credentials from the address are refused without being checked. Others may call from the same
-address, behind a proxy or a router: credentials that were accepted before are still checked. Calls
-without any credentials are counted apart, so they have no effect on calls that bring some, and so
-are webhooks: a code host with a wrong secret repeats its deliveries.
+This keeps callers from guessing credentials and from flooding the logs with refused calls. Beyond
+the limit, unknown credentials from the address are refused unchecked. Several callers may share an
+address behind a proxy or a router, so credentials that were accepted before are still checked.
+Calls without credentials and webhooks are counted separately, so that they do not block other
+calls: a code host with a wrong secret repeats its deliveries.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from codelode.ports import CallLimit, CallLimits
 from gateway.access import Access
 from gateway.access.identity import NO_CREDENTIALS, Credentials
 
-#: Most addresses, and most accepted credentials, that are remembered; the oldest are forgotten.
+#: Most addresses, and most accepted credentials, to remember; the oldest are forgotten.
 MAX_REMEMBERED = 10_000
-#: One site usually has all addresses of such a network.
+#: Prefix length of an IPv6 network whose addresses usually all belong to one site.
 IPV6_SITE_BITS = 64
 
 
@@ -87,7 +87,7 @@ class GuardedAccess:
 
 
 def _origin(credentials: Credentials, source: str) -> str:
-    """Return the address, and if not all of its calls are counted together, which of them."""
+    """Return the key that refused calls are counted under: the network, and the kind of call."""
     if credentials == NO_CREDENTIALS:
         return f"{network(source)} without credentials"
     if credentials.webhook is not None:
@@ -97,7 +97,7 @@ def _origin(credentials: Credentials, source: str) -> str:
 
 @lru_cache(maxsize=1_024)
 def network(source: str) -> str:
-    """Return the address whose wrong credentials are counted together; not an address: itself."""
+    """Return an IPv4 address as it is, the site network of an IPv6 one, and other text as it is."""
     try:
         address = ipaddress.ip_address(source)
     except ValueError:

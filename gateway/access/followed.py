@@ -1,4 +1,4 @@
-"""Follow a YAML file of operators: what it says now, or what its last good version said."""
+"""Follow a YAML file of an operator, and keep its last good version in force."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = structlog.get_logger("gateway")
 
 
 class Parse(Protocol[T_co]):
-    """Returns what a text says. Raises InvalidSettings with the line of what is wrong."""
+    """Parses a text. Raises InvalidSettings with the line of the error."""
 
     def __call__(self, content: str, /, *, file: str) -> T_co: ...
 
@@ -30,8 +30,8 @@ class Parse(Protocol[T_co]):
 class FollowedFile(Generic[T]):
     """A file that is read whenever it is asked for, and parsed when its text has changed.
 
-    A version that cannot be used is logged once, and the last good one stays in force; before there
-    was any, `empty` does. An empty path means that there is no file.
+    A version that cannot be used is logged once, and the last good one stays in force, or `empty`
+    if there was none. An empty path means that there is no file.
     """
 
     def __init__(self, path: str, *, what: str, parse: Parse[T], empty: T) -> None:
@@ -40,12 +40,12 @@ class FollowedFile(Generic[T]):
         self._parse = parse
         self._lock = threading.Lock()
         self._good = empty
-        self._text: str | None = None  # that was parsed last
+        self._text: str | None = None  # the text that was parsed last
         self._wrong = ""  # why that text cannot be used
         self._problem = ""  # why the file cannot be used now
 
     def current(self) -> T:
-        """Return what is in force. Blocks."""
+        """Return the value in force. Blocks."""
         with self._lock:
             self._follow()
             return self._good
@@ -86,13 +86,13 @@ class FollowedFile(Generic[T]):
         self._problem = problem
 
     def _parsed(self, text: str, file: str) -> str:
-        """Put a new text in force; return why it cannot be used, empty if it can."""
+        """Parse a new text and put it in force; return why it cannot be used, empty if it can."""
         is_first, self._text = self._text is None, text
         try:
             self._good, self._wrong = self._parse(text, file=file), ""
         except InvalidSettings as exc:
             self._wrong = str(exc)
-        except Exception as exc:  # an error of the parser must not end the following
+        except Exception as exc:  # a defect of the parser must not end `follow`
             log.exception(self._event("unreadable"), file=file)
             self._wrong = f"{file}: cannot be read: {exc!r}"
         if not self._wrong and not is_first:

@@ -1,8 +1,9 @@
 """Decide which repositories are under permission sync, and which of them an account may read.
 
 A repository is under the permission sync of a connection if its URL is below the address of the
-connection. One that the host does not list, because it was deleted for example, is closed. What a
-host lists beyond its own address is ignored, so that it cannot open the repositories of others.
+connection. If the host does not list it, for example because it was deleted, only admins see it.
+Repositories that a host lists outside its own address are ignored, so that it cannot give access to
+those of other hosts.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from codelode.ports import PermissionStates
 from gateway.access.identity import Identity
 from gateway.access.rules import Grant
 
-#: Connections whose permissions are held in memory, about 3 MB each for 10,000 repositories and
-#: 1,000 accounts.
+#: Most connections whose permissions are held in memory, about 3 MB each for 10,000 repositories
+#: and 1,000 accounts.
 CONNECTIONS_HELD = 64
 
 #: The accounts of a caller: the name of a connection, and the id of the account at its host.
@@ -38,7 +39,7 @@ Accounts = tuple[tuple[str, str], ...]
 
 
 class Governed(NamedTuple):
-    """The place of a repository under permission sync."""
+    """The connection that decides who reads a repository, and the repository's bit there."""
 
     connection: str
     number: int | None  # its bit in the permissions; None: closed to all but admins
@@ -46,7 +47,7 @@ class Governed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """A connection as it is applied now. Equal if nothing that decides differs."""
+    """A connection and its present state. Two are equal if they give the same rights."""
 
     declared: SyncDeclaration
     version: str  # of the permissions
@@ -62,7 +63,7 @@ class Hosts:
     permissions: Mapping[tuple[str, str], HostPermissions]  # by connection and version
 
     def __eq__(self, other: object) -> bool:
-        """Compare what decides; the permissions follow from their versions."""
+        """Compare connections and URLs; the versions in these determine the permissions."""
         return (
             isinstance(other, Hosts)
             and self.connections == other.connections
@@ -83,18 +84,18 @@ class Hosts:
         return found
 
     def _owners(self, url: str) -> list[Connected]:
-        """Return the connections with the longest prefix; with several, it is unclear whose it is.
+        """Return the connections with the longest prefix of the URL; several: its owner is unknown.
 
-        That happens to URLs of ssh, if several servers share a host name.
+        This happens with ssh URLs if several servers share a host name.
         """
         found = [one for one in self.connections if has_prefix(url, one.declared.prefix)]
         depths = [one.declared.prefix.count("/") for one in found]
         return [one for one, depth in zip(found, depths, strict=True) if depth == max(depths)]
 
     def accounts(self, identity: Identity, grants: Sequence[Grant]) -> Accounts:
-        """Return the accounts of a caller: by the access file, a claim, or a verified address.
+        """Return the accounts of a caller, by the access file, a claim, or a verified address.
 
-        The first of them that is there decides. No name that is only shown is ever compared.
+        The first of these that names an account decides. Display names are never compared.
         """
         mapped = dict(pair for grant in grants for pair in grant.accounts)
         found = (
@@ -103,7 +104,7 @@ class Hosts:
         return tuple((name, account) for name, account in found if account)
 
     def reads(self, accounts: Accounts) -> Callable[[RepositoryName], bool]:
-        """Return a test whether the hosts let the accounts read a repository."""
+        """Return a predicate: whether the accounts may read a repository."""
         bitmaps = {name: self._bitmap(name, account) for name, account in accounts}
 
         def is_readable(name: RepositoryName) -> bool:
@@ -152,7 +153,7 @@ class HostReader:
         self._held: OrderedDict[tuple[str, str], HostPermissions] = OrderedDict()
 
     def read(self, urls: Callable[[], Mapping[RepositoryName, str]]) -> Hosts:
-        """Return what holds now. Raises Unavailable. Without connections, no URL is read."""
+        """Return the present state. Raises Unavailable. Without connections, reads no URLs."""
         states = self._states.states()
         if not states:
             return NO_HOSTS
@@ -177,9 +178,9 @@ class HostReader:
     def _permissions(
         self, connections: Iterable[Connected]
     ) -> Mapping[tuple[str, str], HostPermissions]:
-        """Return the permissions of each version; one that was replaced meanwhile is missing.
+        """Return the permissions of each version, except versions that were replaced meanwhile.
 
-        Its repositories are closed until the next reading finds the version that replaced it.
+        Only admins see their repositories until the next read finds the version that replaced them.
         """
         with self._lock:
             for one in connections:

@@ -1,6 +1,6 @@
-"""Types of what a call presents, and of the identity that an authenticator establishes from it.
+"""Define the credentials of a call, and the identity that an authenticator establishes from them.
 
-The authenticator of client certificates is here too; those of other credentials have modules.
+The authenticator of client certificates is here too; the others have modules of their own.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from codelode.access import Bounds, Role
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Holds what a call presents, as the face received it; empty fields are absent."""
+    """The credentials of a call, as the face received them; empty fields are absent."""
 
     authorization: str = ""  # the header of that name
     certificate: tuple[str, ...] = ()  # alternative names of a verified client certificate
-    #: Of a webhook, the principal of the connection whose secret has signed it; empty: none has.
+    #: The principal of the connection whose secret signed the webhook; empty: no secret did.
     #: None: the call is no webhook.
     webhook: str | None = None
     session: str = ""  # id of the session of a browser, which has an authorization of its own
 
 
-#: Presented by a call that brings nothing.
+#: The credentials of a call that presents none.
 NO_CREDENTIALS = Credentials()
 
 
@@ -35,10 +35,10 @@ class Identity:
     name: str  # with the kind of credentials: `token`, `key:ci`, `user:ann@example.org`
     role: Role
     groups: frozenset[str] = frozenset()
-    bounds: Bounds = ()  # of what is visible; empty: the credentials set none
+    bounds: Bounds = ()  # limits of what is visible; empty: no limits
     expires_at: float = math.inf  # of the credentials, seconds since the epoch
-    email: str = ""  # if the issuer says that it has verified the address
-    claims: tuple[tuple[str, str], ...] = ()  # of a token: those that are texts or whole numbers
+    email: str = ""  # empty unless the issuer has verified the address
+    claims: tuple[tuple[str, str], ...] = ()  # texts and whole numbers of a token
 
 
 class Authenticator(Protocol):

@@ -66,7 +66,7 @@ class OpenIdConnect:
 
     @classmethod
     def of(cls, settings: Settings, documents: Documents) -> OpenIdConnect:
-        """Return what accepts the tokens that the settings allow."""
+        """Return the authenticator of the tokens that the settings allow."""
         issuers = {url: SigningKeys(url, documents) for url in listed(settings.oidc_issuers)}
         return cls(issuers, Rules.of(settings))
 

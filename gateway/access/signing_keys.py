@@ -25,7 +25,7 @@ from codelode.ports import Documents
 REFRESH_S = 300.0
 #: Age up to which keys are used while the issuer does not answer, seconds.
 MAX_AGE_S = 3_600.0
-#: Shortest time between fetches for the sake of keys that tokens name, seconds.
+#: Shortest time between fetches because of unknown keys that tokens name, seconds.
 UNKNOWN_KEY_PAUSE_S = 10.0
 #: Pause after a fetch that failed; doubles from the first value up to the second, seconds.
 BACKOFF_S = (1.0, 60.0)
@@ -79,13 +79,13 @@ class SigningKeys:
         return self._clock() - self._tried_at > UNKNOWN_KEY_PAUSE_S
 
     async def _fetch(self) -> None:
-        """Wait until the keys have been fetched, together with all that wait for the same."""
+        """Wait until the keys have been fetched; concurrent callers share one fetch."""
         self._begin()
         if self._fetching is not None:
             await asyncio.shield(self._fetching)
 
     def _begin(self) -> None:
-        """Begin to fetch the keys, unless that is under way, or it failed shortly before."""
+        """Begin to fetch the keys, unless a fetch is under way or one failed shortly before."""
         if self._fetching is None and self._clock() - self._tried_at >= self._pause_s():
             self._tried_at = self._clock()
             self._fetching = asyncio.create_task(self._refresh())
@@ -107,7 +107,7 @@ class SigningKeys:
             self._fetching = None
 
     def _read(self) -> dict[str | None, Key]:
-        """Fetch the keys where the issuer's own description says."""
+        """Fetch the keys from the address that the issuer's own description names."""
         url = f"{self._issuer.rstrip('/')}/.well-known/openid-configuration"
         described = self._documents.get(url)
         if described.get("issuer") != self._issuer:

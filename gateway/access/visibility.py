@@ -27,7 +27,7 @@ from gateway.access.identity import Identity
 from gateway.access.rules import NO_RULES, Rules
 from gateway.fresh import FreshCache
 
-#: Different visibilities that are held in memory, about 0.6 MB each for 10,000 repositories.
+#: Most visibilities held in memory, about 0.6 MB each for 10,000 repositories.
 VISIBILITIES_HELD = 256
 
 
@@ -70,7 +70,7 @@ class Visibilities:
         self._held_of = self._latest
 
     async def of(self, identity: Identity) -> tuple[Role, Visibility]:
-        """Return the role and the visibility. Raises Unavailable if the catalog is away."""
+        """Return the role and the visibility. Raises Unavailable if the catalog is unreachable."""
         if identity.role is Role.ADMIN and not identity.bounds:
             return Role.ADMIN, EVERYTHING
         snapshot = await self._fresh.get(None)
@@ -104,10 +104,10 @@ class Visibilities:
         return self._latest
 
     def _grouped(self) -> Mapping[RepositoryName, str]:
-        """Return the groups. They are read again only after a change: it takes 8 ms for 10,000.
+        """Return the groups, which are read again only after a change: 10,000 take 8 ms.
 
-        None may be left of a repository that was removed, which is such a change. One that is
-        missing, because it was set a moment ago, only makes searches slower.
+        Removing a repository is such a change, so its group is never kept. A group that was set a
+        moment ago may be missing, which only makes searches slower.
         """
         generation = self._catalog.generation()
         if generation != self._grouped_at:
@@ -131,7 +131,7 @@ def _seen(rights: _Rights, snapshot: _Snapshot) -> Iterator[RepositoryName]:
 
 
 def _label_test(rights: _Rights, snapshot: _Snapshot) -> Callable[[RepositoryName], bool]:
-    """Return a test whether the label of a repository admits the caller."""
+    """Return a predicate: whether the label of a repository admits the caller."""
     is_granted, governed = matcher(rights.globs), snapshot.hosts.governed
     named = literals((*rights.globs, *(glob for globs in rights.bounds for glob in globs)))
 
@@ -146,5 +146,5 @@ def _label_test(rights: _Rights, snapshot: _Snapshot) -> Callable[[RepositoryNam
 
 
 def _host_test(rights: _Rights, hosts: Hosts) -> Callable[[RepositoryName], bool]:
-    """Return a test whether the code host of a repository, if it has one, admits the caller."""
+    """Return a predicate: whether the code host of a repository, if any, admits the caller."""
     return hosts.reads(rights.accounts) if hosts.connections else lambda _: True

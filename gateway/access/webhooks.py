@@ -22,7 +22,7 @@ UNSIGNED = (
     "secret that `webhook_secret` of the connection names in the file of CODELODE_SOURCES"
 )
 
-#: Interval at which the log says that a secret is missing, seconds.
+#: Shortest time between two log events about missing secrets, seconds.
 LOG_INTERVAL_S = 10.0
 
 

@@ -1,7 +1,7 @@
 """Read the frames of a stack trace, or the lines of files, that were pasted as a query. Pure.
 
-Traces of Go and Python are read frame by frame. Of everything else, such as traces of other
-languages and messages of compilers, the places count that have the form `src/server.c:1840`.
+Traces of Go and Python are read frame by frame. In other text, such as traces of other languages
+and messages of compilers, each place of the form `src/server.c:1840` is a frame.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _PLACE = re.compile(
     r"(?P<line>\d{1,7})(?:\b|(?=C\d))"
 )
 _EXTENSION = re.compile(r"\.[A-Za-z]\w{0,9}")
-#: What looks like the name of a file in prose: `e.g`, `a.m`, `Node.js`. Chosen by hand.
+#: Matches words of prose that look like names of files: `e.g`, `a.m`, `Node.js`. Chosen by hand.
 _PROSE = re.compile(
     r"\w\.\w|(?:backbone|chart|d3|ember|express|moment|next|node|nuxt|three|vue)\.js", re.IGNORECASE
 )
-#: Part of the name of a function literal in Go: `main.run.func1`.
+#: Matches the part of a Go name that stands for a function literal: `func1` in `main.run.func1`.
 _LITERAL = re.compile(r"(?:func)?\d+")
 
 
 def frames(text: str) -> tuple[Frame, ...]:
-    """Return the frames of the first trace in the text, innermost first; empty: it has none.
+    """Return the frames of the first trace in the text, innermost first.
 
-    Without a trace, the lines of files that the text names, in its order.
+    Without a trace, return the lines of files that the text names, in the order of the text.
     """
     lines = text.splitlines()
     found = tuple(_go(_from_panic(lines))) or tuple(_python(lines))[::-1] or tuple(_places(text))
@@ -49,7 +49,7 @@ def frames(text: str) -> tuple[Frame, ...]:
 
 
 def _from_panic(lines: list[str]) -> list[str]:
-    """Leave out the deferred functions, which a trace has above the panic that they ran in.
+    """Leave out deferred functions, which a trace lists above the panic during which they ran.
 
     A function that handles a panic and panics again is such a function too.
     """
@@ -85,7 +85,7 @@ def _places(text: str) -> Iterator[Frame]:
 
 
 def _is_place(found: re.Match[str]) -> bool:
-    """Return whether the path is one of a file.
+    """Return whether the path looks like that of a file.
 
     Before the word `line`, it must have a folder, quotes, or the extension of a language.
     """

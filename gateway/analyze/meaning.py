@@ -1,8 +1,8 @@
 """Extract the words that two queries must have in common to share a cached answer.
 
-Queries that differ in one name, one number or one `not` have vectors that are close together, and
-so have opposite queries. With the built-in embedder, "string to int" and "int to string" have a
-cosine of 1, because it ignores word order, and questions that differ in "ascending" and
+Queries that differ in one name, one number, or one `not` have vectors that are close together, even
+if their meanings are opposite. With the built-in embedder, "string to int" and "int to string" have
+a cosine of 1, because it ignores word order, and questions that differ in "ascending" and
 "descending" have .97, while paraphrases seldom exceed .94. All words except function words (`how`,
 `the`) must therefore be equal and in the same order. A cache miss costs milliseconds, whereas the
 answer to another question costs the user's trust.
@@ -28,7 +28,7 @@ a an the how what where when which who why is are was were be been do does did c
 would will i we you my our your me please find show
 """
 
-#: Function words, without a meaning of their own. Not `to`, `from`, `in`: they tell a direction.
+#: Words without a meaning of their own. `to`, `from`, and `in` tell a direction, so they stay out.
 FUNCTION_WORDS = frozenset(_WORDS.split())
 _ASKING = re.compile(r"\b(?:how|where|what|when)\s+to\b", re.IGNORECASE)
 

@@ -25,7 +25,7 @@ DEFINING = frozenset(_DEFINING_WORDS.split())
 _TYPES = frozenset({Kind.CLASS, Kind.STRUCT, Kind.INTERFACE, Kind.TRAIT, Kind.ENUM, Kind.TYPE})
 _FUNCTIONS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.MACRO})
 
-#: The kinds of definitions that such a word asks for; the other words ask for any.
+#: The kinds of definitions that a defining word asks for; words not listed ask for any.
 _KINDS = {
     **dict.fromkeys(("class", "struct", "enum", "interface", "trait", "type", "protocol"), _TYPES),
     **dict.fromkeys(("def", "func", "function", "fn", "fun"), _FUNCTIONS),
@@ -48,17 +48,19 @@ _CODE = re.compile(
     re.MULTILINE,
 )
 
-#: Matches a key that is joined by other signs than a name: `--gather-outputs`, `server.port`.
+#: Matches a key, whose parts may be joined by signs that names do not have: `--gather-outputs`,
+#: `server.port`.
 _KEY = re.compile(r"-{0,2}\w+(?:[-.:/]\w+)*+")
 
 #: Marks around a message that was copied with them.
 _QUOTES = "\"'`"
 
-#: Least words of a text that is searched as it is written, and its most characters.
+#: Fewest words, and most characters, of a text that is searched as it is written.
 VERBATIM_WORDS = 3
 MAX_VERBATIM_CHARS = 2_000
 
-#: Begins a subject of a commit: `fix the retry`, `docs: …`, `http: avoid …`, `feat(client)!: …`.
+#: Matches the beginning of a commit's subject: `fix the retry`, `docs: …`, `http: avoid …`,
+#: `feat(client)!: …`.
 #: Words that also begin a question for existing code ("add", "set", "use") are not among them.
 _CHANGE = re.compile(
     r"(?:[\w,./-]++(?:\([^()\n]*+\))?!?: )?"
@@ -67,17 +69,17 @@ _CHANGE = re.compile(
     re.IGNORECASE,
 )
 
-#: Begins a question. None of 1,860 subjects of commits begins so.
+#: Matches the beginning of a question. It occurs in none of 1,860 commit subjects.
 _QUESTION = re.compile(
     r"(?:how|where|what|why|which|when|who|does|is|are|can)\b(?=\s)", re.IGNORECASE
 )
 
-#: Begins a question for how something works, whose answer is a mechanism and not one place.
+#: Matches the beginning of a question that a mechanism answers, and not one place.
 _HOW = re.compile(r"how\s", re.IGNORECASE)
 
-#: A sign of a message that a program wrote: values, quotes, numbers, and ends of sentences.
+#: Matches signs of a message that a program wrote: values, quotes, numbers, and ends of sentences.
 _OF_MESSAGE = re.compile(r"""[:'"(){}\[\]<>=!`%\d]|\.(?!\S)""")
-#: Fewest and most words of a message of which a part is searched as it is written.
+#: Fewest and most words of a message whose parts are searched as they are written.
 MESSAGE_WORDS = (4, 60)
 
 #: Most words of a query that the ranker compares with candidates; a pasted snippet has more.
@@ -109,7 +111,7 @@ def analysis(text: str) -> Analysis:
 
 
 def verbatim(text: str) -> str:
-    """Return what a chunk may contain as it is written: a message, a line of code, or a key.
+    """Return the text to search as it is written: a message, a line of code, or a key.
 
     Empty for one or two words, which occur anywhere: `"'Connection refused by peer'"` →
     `Connection refused by peer`, `--gather-outputs` → itself, `parse_args` → empty.
@@ -150,7 +152,7 @@ def _is_identifier(text: str) -> bool:
 
 
 def kinds(text: str) -> frozenset[Kind]:
-    """Return the kinds that a query of a word and a name asks for: `class Foo` → types."""
+    """Return the kinds that a defining word before a name asks for: `class Foo` → types."""
     first, *others = text.lower().split() or [""]
     return _KINDS.get(first, frozenset()) if len(others) == 1 else frozenset()
 

@@ -10,7 +10,7 @@ import re
 
 from codelode.name_resolution import dotted
 
-#: Longer queries are not of these forms, characters.
+#: Longest query that is compared with the forms, characters.
 MAX_CHARS = 200
 
 _VERB = r"(?:call|use|invoke|reference|instantiate|extend|implement|subclasse|inherit)s"
@@ -32,7 +32,7 @@ _FORMS = tuple(
 
 
 def used(text: str) -> str:
-    """Return the name whose users the query asks for, joined by dots; empty: it asks otherwise."""
+    """Return the name whose users the query asks for, joined by dots; empty if there is none."""
     asked = " ".join(text.split()) if len(text) <= MAX_CHARS else ""
     found = next(filter(None, (form.fullmatch(asked) for form in _FORMS)), None)
     return dotted(found["name"].rstrip("?")) if found else ""
