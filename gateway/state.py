@@ -125,8 +125,7 @@ class TextTest(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """A visibility, and the globs of a query or scope over names of repositories that narrow it.
-    """
+    """A visibility, and the globs of a query or scope over names of repositories that narrow it."""
 
     of: Visibility
     globs: tuple[str, ...]  # names included; empty: all

@@ -103,7 +103,7 @@ class ServerCertificate:
             await asyncio.sleep(LOOK_S)
 
     def look(self) -> None:
-        """Read the files if they changed or could not be used; warn if the certificate ends soon."""
+        """Read files that changed or could not be used; warn if a certificate ends soon."""
         with self._lock:
             if self._is_refused:
                 self._stamps = ()

@@ -125,7 +125,7 @@ async def test_failures_have_their_reasons_and_skipped_files_theirs(browser):
     page = Page(await browser.get("/repositories"))
     failed = Page(await browser.get(page.link("1")))
     assert failed.rows("failures") == [["main", "src/bad.js", "failed", "too deep"]]
-    everything = Page(await browser.get(failed.link("Show also those left out on purpose")))
+    everything = Page(await browser.get(failed.link("Also show files left out on purpose")))
     assert ["main", "a.bin", "skipped", "binary"] in everything.rows("failures")
     other = Page(await browser.get("/repositories/failures?repository=acme/other"))
     assert "No such files" in other.text

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from codelode.client.watching import OnSilence
     from codelode.model import Run
 
-#: The services that have the calls of the tools.
+#: The services that answer the calls of the tools.
 SERVICES = {one.__name__: one for one in (SearchService, GraphService, IndexService)}
 
 
 class AdmittedClient(AsyncMethods):
-    """A client on behalf of the caller of an HTTP request; each call is admitted as such."""
+    """Makes calls on behalf of the caller of an HTTP request; each call is admitted separately."""
 
     def __init__(self, face: Face, request: Request, id: str) -> None:
         self._face, self._request, self._id = face, request, id
@@ -84,9 +84,9 @@ class AdmittedClient(AsyncMethods):
     async def _admitted(
         self, call: Call[Any], remaining_s: Callable[[], float | None]
     ) -> AsyncIterator[Callable[..., Any]]:
-        """Yield the method that answers the call, when the call may work.
+        """Yield the method that answers the call, once the call is admitted.
 
-        A defect is told without its details, which the log has.
+        The caller of a defect gets the request id; only the log has the details.
         """
         service, _, method = call.method.removeprefix("/codelode.v1.").partition("/")
         try:

@@ -1,8 +1,8 @@
-"""Answer requests to /mcp, and describe it to those who want to log in (RFC 9728).
+"""Answer requests to /mcp, and describe it to clients that want to log in (RFC 9728).
 
 Every request brings its credentials; there are no sessions, so any gateway answers any request.
-The library takes seconds to import and 25 MB, and is therefore loaded by the first request of a
-known caller.
+The library takes seconds to import and 25 MB of memory, so the first request of a known caller
+loads it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ METADATA = "/.well-known/oauth-protected-resource"
 
 UNAUTHORIZED, METHOD_NOT_ALLOWED, MISDIRECTED = 401, 405, 421
 
-#: What the audit log and the request log call a request whose caller is refused.
+#: The function that the audit log and the request log name if a caller is refused.
 FUNCTION = "mcp"
 
 Serve = Callable[..., Awaitable[None]]
@@ -90,7 +90,7 @@ class Endpoint:
 
 
 async def _require_known(request: Request, id: str) -> None:
-    """Raise an error unless the request is one of a known caller to this gateway."""
+    """Raise an error unless the request is a POST of a known caller to this gateway."""
     face = face_of(request)
     require_host(request, face.dependencies.settings)
     received = received_as(request, FUNCTION, id, remaining_s=lambda: None, code=outcome)
@@ -112,7 +112,7 @@ def _refusal(request: Request, error: Exception, id: str) -> Response:
 
 
 def _after(body: bytes, receive: Receive) -> Receive:
-    """Return what receives the body, which was read already, and then what follows it."""
+    """Return a `receive` that yields the body, which was read already, and then what follows."""
     read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def received() -> Message:
@@ -126,14 +126,14 @@ class _MethodNotAllowed(InvalidQuery):
 
 
 class _UnknownHost(InvalidQuery):
-    """The request is for another host."""
+    """The request names a host that is not this gateway."""
 
 
 def require_host(request: Request, settings: Settings) -> None:
-    """Raise an error if a page in a browser may have been led here by the name of its own host.
+    """Raise an error if the request may come from a foreign page in a browser (DNS rebinding).
 
-    A name that its owner lets point to this machine is neither that of this machine nor one of the
-    settings; an address, such as 192.0.2.1, is no name.
+    A host name that an attacker lets point to this machine is neither `localhost` nor in
+    CODELODE_HTTP_HOSTS. Addresses, such as 192.0.2.1, cannot be rebound.
     """
     known = listed(settings.http_hosts)
     host = _host_of(f"//{request.headers.get('host', '')}")

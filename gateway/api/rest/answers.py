@@ -1,7 +1,7 @@
 """Convert answers of the service layer to JSON.
 
-Fields of answers keep their names. Those in INTERNAL are not sent. Bytes become
-text in base 64.
+Fields of answers keep their names, except those in INTERNAL, which are not sent. Bytes become text
+in base 64.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from codelode.model import Run
 from gateway.service.coverage import Coverage
 from gateway.service.results import SearchAnswer
 
-#: The fields that the gateway and the workers use among themselves.
+#: The fields of each answer that only the gateway and the workers use.
 INTERNAL: Mapping[type, frozenset[str]] = {
     SearchAnswer: frozenset({"ranking", "facets", "ref"}),
     Coverage: frozenset({"url", "is_complete", "committed_at"}),
@@ -31,7 +31,7 @@ JSON = "application/json"
 
 
 def plain(value: Any) -> Any:
-    """Return the value as JSON has it."""
+    """Return the value in types that JSON has."""
     if isinstance(value, tuple):
         return [plain(one) for one in value]
     if isinstance(value, bytes):
@@ -52,7 +52,7 @@ def answered(value: Any, status: int = 200) -> Response:
 
 
 def done() -> Response:
-    """Return the response of a call that has nothing to tell."""
+    """Return the response of a call without an answer."""
     return Response(status_code=204)
 
 

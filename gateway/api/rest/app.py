@@ -35,7 +35,7 @@ Connect issuer. Errors are problem details (RFC 9457): `detail` says what is wro
 `field` names the invalid field.
 """
 
-#: The answer of every operation to what it refuses.
+#: The response of every operation to an error.
 REFUSAL = {
     "description": "An error, as problem details.",
     "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
@@ -43,7 +43,7 @@ REFUSAL = {
 
 
 def application() -> FastAPI:
-    """Return the application of the REST API, for faces that come with each request (`Faced`)."""
+    """Return the application of the REST API; each request carries its face (`Faced`)."""
     app = FastAPIOffline(
         docs_url="/api/docs",
         redoc_url=None,
@@ -84,7 +84,7 @@ async def _health(request: Request) -> Response:
 
 
 async def unrouted(request: Request, error: Exception) -> Response:
-    """Answer a request that no route takes, with a hint."""
+    """Answer a request that no route matches with an error and a hint."""
     assert isinstance(error, HTTPException)
     id = request_id(request.headers.get(REQUEST_ID))
     allowed = ", ".join(_allowed(request, error)) if error.status_code == 405 else ""
@@ -95,7 +95,7 @@ async def unrouted(request: Request, error: Exception) -> Response:
 
 
 def _allowed(request: Request, error: HTTPException) -> list[str]:
-    """Return all methods of the path; the framework names those of its first route alone."""
+    """Return all methods of the path; the framework names only those of the first route."""
     known: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
     found = [name for name in known if compile_path(name)[0].match(request.url.path)]
     methods = [method.upper() for name in found for method in known[name]]
@@ -116,7 +116,7 @@ def _hint(request: Request, error: HTTPException, allowed: str) -> Exception:
 
 
 def _document(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI document, with the errors and without what is internal."""
+    """Return the OpenAPI document, with the errors and without internal fields."""
     if app.openapi_schema is None:
         made = FastAPI.openapi(app)
         schemas: dict[str, Any] = made["components"]["schemas"]
@@ -130,7 +130,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
 
 
 def _drop_unused(document: dict[str, Any]) -> None:
-    """Remove the schemas that only internal fields have."""
+    """Remove the schemas that only internal fields used."""
     schemas = document["components"]["schemas"]
     while unused := _unused(document):
         for name in unused:

@@ -1,7 +1,7 @@
 """Define the JSON bodies of requests. Each converts itself to a request of the service layer.
 
-Fields have the names of the service layer's, so that an error names the same field for every face.
-What a value may be is checked there; here only its JSON type is, strictly: `"5"` is no number.
+Fields are named as in the service layer, so that an error names the same field for every face. The
+service layer checks values; here only JSON types are checked, strictly: `"5"` is no number.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from gateway.service import requests
 
-#: Whole numbers as in the gRPC API, which is more than any limit of the service layer.
+#: Whole numbers with the range of the gRPC API, which exceeds all limits of the service layer.
 Whole = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 
 
@@ -25,7 +25,7 @@ def _valid(text: str) -> str:
     return text
 
 
-#: JSON can write half a character, as in `"\\ud800"`, which no store and no other face takes.
+#: JSON can encode half a character, as in `"\\ud800"`, which no store and no other face accepts.
 Text = Annotated[str, AfterValidator(_valid)]
 Option = bool | Whole | float | Text
 
@@ -66,7 +66,9 @@ class Options(Body):
 
     preset: Text = Field(default="", description="`fast`, `balanced` (the default), or `thorough`.")
     analyze: dict[Text, Option] = Field(default={}, description="Options of the query analysis.")
-    retrieve: dict[Text, Option] = Field(default={}, description='Such as `{"window": 100}`.')
+    retrieve: dict[Text, Option] = Field(
+        default={}, description='Options of the retrieval, such as `{"window": 100}`.'
+    )
     rank: dict[Text, Option] = Field(default={}, description="Options of the ranking.")
     expand: dict[Text, Option] = Field(default={}, description="Options of related code.")
     assemble: dict[Text, Option] = Field(default={}, description="Options of the answer's size.")
@@ -89,7 +91,7 @@ class SearchBody(Body):
     )
     filters: Filters = Filters()
     top_k: Whole | None = Field(default=None, description="Number of hits, at most 200.")
-    explain: bool = Field(default=False, description="Whether hits tell the parts of their scores.")
+    explain: bool = Field(default=False, description="Whether hits list the parts of their scores.")
     skip_cache: bool = Field(
         default=False, description="Whether to search even if an answer is cached."
     )
@@ -117,19 +119,21 @@ class SimilarBody(Body):
 
 
 class GrepBody(Body):
-    pattern: Text = Field(description="A regular expression of RE2, or with `literal` a text.")
+    pattern: Text = Field(description="A regular expression of RE2; with `literal`, a plain text.")
     filters: Filters = Filters()
-    literal: bool = Field(default=False, description="Whether the pattern is a text.")
+    literal: bool = Field(default=False, description="Whether the pattern is a plain text.")
     ignore_case: bool = Field(default=False, description="Whether case does not matter.")
     whole_word: bool = Field(default=False, description="Whether a match consists of whole words.")
-    multiline: bool = Field(default=False, description="Whether it may contain line breaks.")
+    multiline: bool = Field(default=False, description="Whether a match may contain line breaks.")
     before_lines: Whole = Field(default=0, description="Lines before each match, at most 50.")
     after_lines: Whole = Field(default=0, description="Lines after each match, at most 50.")
     limit: Whole | None = Field(
         default=None, description="Number of matching lines, at most 100,000; null: 1,000."
     )
-    limit_per_file: Whole = Field(default=0, description="Those of one file; 0: all.")
-    without_lines: bool = Field(default=False, description="Whether to only count the lines.")
+    limit_per_file: Whole = Field(
+        default=0, description="Number of matching lines of one file; 0: all."
+    )
+    without_lines: bool = Field(default=False, description="Whether only to count the lines.")
 
     def given(self) -> requests.GrepRequest:
         return requests.GrepRequest(**dict(self) | {"filters": self.filters.given()})
@@ -168,8 +172,8 @@ class ReadQuery(Query):
     path: Text = Field(description="Path of an indexed file.")
     repository: Text = Field(default="", description="May be left out if only one is indexed.")
     ref: Text = Field(default="", description="Branch, tag, or commit; empty: the default ref.")
-    start_line: Whole = Field(default=0, description="First line, from 1; 0: that of the file.")
-    end_line: Whole = Field(default=0, description="Last line; 0: that of the file.")
+    start_line: Whole = Field(default=0, description="First line, 1-based; 0: line 1.")
+    end_line: Whole = Field(default=0, description="Last line; 0: the last of the file.")
 
     def given(self) -> requests.ReadRequest:
         return requests.ReadRequest(**dict(self))
@@ -213,7 +217,7 @@ class GraphQuery(Query):
     depth: Whole | None = Field(default=None, description="Number of steps, at most 5.")
     limit: Whole | None = Field(default=None, description="Number of links, at most 1,000.")
     reverse: bool = Field(
-        default=False, description="Whether to follow who depends on the subject."
+        default=False, description="Whether to follow links to what depends on the subject."
     )
 
     def given(self) -> requests.GraphRequest:
@@ -260,7 +264,7 @@ class FailuresQuery(Query):
 
 class RunBody(Body):
     url: Text = Field(description="URL of the repository, or the path of a local one.")
-    name: Text = Field(default="", description="Name to register it under; empty: from the URL.")
+    name: Text = Field(default="", description="Name to register; empty: from the URL.")
     ref: Text = Field(default="", description="Branch, tag, or commit; empty: the default branch.")
     label: Text = Field(default="", description="`public`, `internal`, or `private`; for admins.")
     include: list[Text] | None = Field(default=None, description="Index only these paths.")

@@ -30,8 +30,8 @@ REQUEST_ID = "x-request-id"
 #: The key of the face in the scope of a request.
 FACE = "codelode.face"
 
-#: Time within which a request is answered, seconds. Callers of gRPC choose theirs; those of HTTP
-#: have no usual way to say it.
+#: Time within which a request is answered, seconds. Callers of gRPC choose a deadline; HTTP has no
+#: usual way to send one.
 TIMEOUT_S = 60.0
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -62,7 +62,7 @@ class Call:
 
 
 class Faced:
-    """An application of a face; other faces may share the application, which takes long to make."""
+    """Serves an application with one face; faces share the application, which is slow to build."""
 
     def __init__(self, app: ASGIApp, face: Face) -> None:
         self._app, self._face = app, face
@@ -93,12 +93,12 @@ async def _call(request: Request) -> Call:
     return call_of(request)
 
 
-#: The call that a route answers, in its parameters.
+#: Type of a route's parameter that gets the admitted call.
 Admitted = Annotated[Call, Depends(_call)]
 
 
 class AdmittedRoute(APIRoute):
-    """A route of the call that its operation names."""
+    """A route that answers the call that its operation id names."""
 
     def get_route_handler(self) -> Handler:
         return admitted(super().get_route_handler(), FUNCTIONS[self.operation_id or ""], as_problem)
@@ -107,10 +107,10 @@ class AdmittedRoute(APIRoute):
 def admitted(
     handler: Handler, function: str, refused: Refused, credentials: Credentials | None = None
 ) -> Handler:
-    """Return the handler of a call of the service function.
+    """Return a handler that has the call of the service function admitted first.
 
-    The call is admitted before the handler runs. `refused` returns the response to an error.
-    `credentials`: those that came otherwise than usual.
+    `refused` returns the response to an error. `credentials`: used instead of those of the header
+    or the cookie.
     """
 
     async def answer(request: Request) -> Response:
@@ -126,7 +126,7 @@ def admitted(
 async def concluded(
     request: Request, work: Callable[[str], Awaitable[Response]], refused: Refused
 ) -> Response:
-    """Return the response that the work gives in time, else its error; work gets the id."""
+    """Return the response of `work`, which gets the request id, or that to its error or timeout."""
     id = request_id(request.headers.get(REQUEST_ID))
     try:
         async with asyncio.timeout(TIMEOUT_S):
@@ -151,7 +151,7 @@ async def answer_admitted(
     id: str,
     credentials: Credentials | None = None,
 ) -> Response:
-    """Have the call admitted, and return what the handler then answers."""
+    """Have the call admitted, and return the response of the handler."""
     face = face_of(request)
     response = Response()
     ends_at = time.monotonic() + TIMEOUT_S
@@ -180,12 +180,12 @@ async def answer_admitted(
 
 
 def also(request: Request, function: str) -> AbstractAsyncContextManager[None]:
-    """Count another call of the service that an admitted request makes. Raises Busy."""
+    """Count another service function that an admitted request uses. Raises Busy."""
     return face_of(request).calls.further(call_of(request).principal, function)
 
 
 def bounded(receive: Receive, most: int = problems.MAX_BODY_BYTES) -> Receive:
-    """Return what receives the body, and raises HTTPException when it is too large."""
+    """Return a `receive` that raises HTTPException if the body is too large."""
     size = 0
 
     async def received() -> Message:
@@ -221,9 +221,9 @@ def received_as(
     code: Callable[[BaseException | None], str],
     credentials: Credentials | None = None,
 ) -> Received:
-    """Return the call of the service function as the face has received it.
+    """Return the received call of the service function.
 
-    Without other credentials, those of its header or its cookie count.
+    Without `credentials`, those of the header or the cookie are used.
     """
     if credentials is None:
         credentials = presented(request, face_of(request).cookies)
@@ -242,7 +242,7 @@ def received_as(
 
 
 def status_name(error: BaseException | None) -> str:
-    """Return the status of an outcome, for the log line: of an error, a cancellation, or None."""
+    """Return the status for the log line of an error, a cancellation, or None for success."""
     if error is None:
         return "200"
     return str(problems.status(error) if isinstance(error, Exception) else problems.CLIENT_GONE)

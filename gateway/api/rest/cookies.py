@@ -18,9 +18,9 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class CookieRules(NamedTuple):
-    """Says how cookies of this gateway are named and sent."""
+    """The rules for names and attributes of this gateway's cookies."""
 
-    is_secure: bool  # whether browsers reach it by TLS alone
+    is_secure: bool  # whether browsers reach the gateway only by TLS
 
     @classmethod
     def of(cls, settings: Settings) -> CookieRules:
@@ -29,8 +29,8 @@ class CookieRules(NamedTuple):
     def name(self, request: Request, kind: str) -> str:
         """Return the name of a cookie.
 
-        With the prefix, no other host or path can set it. Without TLS, all ports of this machine
-        share their cookies, so the name has the port.
+        With the prefix `__Host-`, no other host or path can set it. Without TLS, all ports of this
+        machine share their cookies, so the name contains the port.
         """
         server = request.scope.get("server") or ("", 0)
         return f"__Host-codelode-{kind}" if self.is_secure else f"codelode-{kind}-{server[1]}"
@@ -49,7 +49,7 @@ class CookieRules(NamedTuple):
             path="/",
             secure=self.is_secure,
             httponly=True,
-            samesite="lax",  # links from elsewhere, and the way back from an issuer, keep it
+            samesite="lax",  # also sent on links from other sites, and back from an issuer
         )
 
 

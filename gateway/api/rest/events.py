@@ -20,10 +20,10 @@ BEAT_S = 15.0
 
 
 class EventStream(Response):
-    """A response of events, which is admitted as a call for as long as it is sent.
+    """A response of events. Its call is admitted until the response ends.
 
-    An error before the first event is answered as of any call; later, it is the event `error` with
-    its problem details. The event `end` says that nothing follows.
+    An error before the first event is answered like that of any call; a later one is sent as the
+    event `error` with its problem details. The event `end` says that nothing follows.
     """
 
     media_type = MEDIA_TYPE

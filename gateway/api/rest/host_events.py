@@ -16,10 +16,10 @@ from codelode.sources import Connection, HostKind
 from gateway.api.rest.host_signatures import Headers, Signed, by_digest, by_password, of_gitlab
 from gateway.service.requests import HostEvent, PushedRef
 
-#: What reading a payload raises that lacks a field, or has it in another form.
+#: The errors of reading a payload in which a field is missing or has another form.
 MALFORMED = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
 
-#: The kind whose rules a delivery for an unknown connection is checked by.
+#: The kind of host as whose delivery one for an unknown connection is checked.
 ANY = HostKind.GITHUB
 
 _BRANCH, _TAG = "refs/heads/", "refs/tags/"
@@ -31,12 +31,12 @@ class Place(NamedTuple):
     """The repository in which something happened."""
 
     urls: tuple[str, ...]  # in all spellings that the host gives
-    name: str  # as the list of repositories has it; empty: the host does not say
+    name: str  # as the host lists it; empty: the host does not say
     default: str = ""  # its default branch; empty: the host does not say
 
 
 class Update(NamedTuple):
-    """Says what a push did to one branch or tag."""
+    """The effect of a push on one branch or tag."""
 
     ref: str  # its full name
     is_new: bool = False
@@ -53,13 +53,13 @@ class Host:
     place: Callable[[Connection, Payload], Place]
     updates: Callable[[Payload], Iterable[Update]]  # by a push
     pushes: frozenset[str]
-    repositories: frozenset[str]  # of repositories that came, changed, or went
-    rights: frozenset[str] = frozenset()
-    deletions: frozenset[str] = frozenset()  # of a branch or tag, where they are no pushes
+    repositories: frozenset[str]  # about created, changed, or deleted repositories
+    rights: frozenset[str] = frozenset()  # about who may read repositories
+    deletions: frozenset[str] = frozenset()  # of a branch or tag, if these are not pushes
 
 
 def event(connection: Connection, headers: Headers, payload: Payload) -> HostEvent | None:
-    """Return the event; None if it asks for nothing. Raises one of MALFORMED."""
+    """Return the event; None if it requires no action. Raises one of MALFORMED."""
     host = HOSTS[connection.kind]
     name = host.event(headers, payload)
     place, updates = _pushed(connection, host, name, payload)
@@ -84,7 +84,7 @@ def event(connection: Connection, headers: Headers, payload: Payload) -> HostEve
 def _pushed(
     connection: Connection, host: Host, name: str, payload: Payload
 ) -> tuple[Place, tuple[Update, ...]]:
-    """Return what was pushed, and where; nothing if the rules keep the repository as it is."""
+    """Return the repository and the updates of a push; none if the rules pause the repository."""
     is_deletion = name in host.deletions
     if not is_deletion and name not in host.pushes:
         return Place((), ""), ()
@@ -111,7 +111,7 @@ def _ref(connection: Connection, update: Update, place: Place) -> PushedRef:
 
 
 def _is_nothing(commit: str) -> bool:
-    """Return whether this is the id of zeros, before a ref was made or after it was deleted."""
+    """Return whether the id is all zeros: the ref did not exist before, or does not exist now."""
     return bool(commit) and not commit.strip("0")
 
 
@@ -149,7 +149,7 @@ def _gitlab_event(headers: Headers, payload: Payload) -> str:
 
 
 def _gitlab_delivery(headers: Headers, payload: Payload) -> str:
-    """Return the id that a signing token signs, which only deliveries that it signs have."""
+    """Return the id that a signing token signs; other deliveries have only an idempotency key."""
     return headers.get("webhook-id") or headers.get("idempotency-key", "")
 
 
@@ -270,7 +270,7 @@ HOSTS: Mapping[HostKind, Host] = {
         place=_bitbucket_server_place,
         updates=_bitbucket_server_updates,
         pushes=frozenset({"repo:refs_changed"}),
-        # It reports nothing about those that are created, moved, or deleted.
+        # It reports nothing about repositories that are created, moved, or deleted.
         repositories=frozenset(
             {"repo:modified", "repo:forked", "project:modified", "proj:modified"}
         ),

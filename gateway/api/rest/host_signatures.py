@@ -16,16 +16,16 @@ import time
 from collections.abc import Callable, Mapping
 
 Headers = Mapping[str, str]
-#: Returns whether the secret has signed a delivery, in a time that depends on the size of the body
-#: alone: that of one digest, which shows neither the kind of the connection nor that there is one.
+#: Returns whether the secret has signed a delivery, in the time of one digest of the body, so that
+#: the time reveals neither the kind of a connection nor whether it exists.
 Signed = Callable[[bytes, Headers, bytes], bool]
 
-#: What signing tokens of GitLab begin with, unlike its secrets, which it sends as they are.
+#: Prefix of GitLab's signing tokens. GitLab sends secrets without it unsigned, in a header.
 TOKEN = b"whsec_"
 #: How far the time in a signed header may be from now, seconds: the value of Standard Webhooks.
 WINDOW_S = 300.0
 
-#: A time in seconds since the epoch, of no more digits than any number takes that can be about now.
+#: Matches seconds since the epoch; more digits cannot be a time about now.
 _SECONDS = re.compile(r"[0-9]{1,12}")
 
 
@@ -50,14 +50,14 @@ def by_password(secret: bytes, headers: Headers, body: bytes) -> bool:
 
 
 def of_gitlab(secret: bytes, headers: Headers, body: bytes) -> bool:
-    """Check the signature of a signing token, or the secret, which is a header by itself."""
+    """Check the signature of a signing token, or the secret, which is sent in a header."""
     if secret.startswith(TOKEN):
         return _is_standard(secret.removeprefix(TOKEN), headers, body)
     return _is_secret(headers.get("x-gitlab-token", ""), secret, body)
 
 
 def _is_secret(given: str, secret: bytes, body: bytes) -> bool:
-    """Compare a secret that the host sends as it is, with the work that a signature would take."""
+    """Compare a secret that the host sends unsigned, in the time that a signature would take."""
     hmac.digest(secret, body, "sha256")
     return _equal(given, secret.decode())
 

@@ -1,6 +1,6 @@
 """Map errors to HTTP statuses and problem details (RFC 9457).
 
-The `detail` of a problem names what is wrong and the remedy. Any exception that is none of
+The `detail` of a problem names what is wrong and the remedy. Any exception outside
 `codelode.errors` is a defect: the caller gets the request id, under which the log has the
 traceback.
 """
@@ -45,7 +45,7 @@ class Problem:
     detail: str
     request_id: str = ""
     field: str = ""
-    retry_s: float = 0.0  # when to try again
+    retry_s: float = 0.0  # time after which to try again; 0: not told
 
 
 #: The first matching row decides, so subclasses come before their base classes.
@@ -100,7 +100,7 @@ def response(told: Problem) -> Response:
 
 
 def understood(error: RequestValidationError | HTTPException) -> errors.InvalidQuery:
-    """Return in our terms what the framework says about the body or a parameter."""
+    """Translate an error of the framework about the body or a parameter."""
     if isinstance(error, RequestValidationError):
         return _invalid(error.errors())
     if error.status_code == 413:
@@ -113,7 +113,7 @@ def too_large(most: int) -> TooLarge:
 
 
 def _invalid(found: Sequence[Any]) -> errors.InvalidQuery:
-    """Return the first error; all others follow from it or are told when it is mended."""
+    """Return the first error; the others follow from it or are reported once it is corrected."""
     first = found[0]
     place, *path = first["loc"]
     field = ".".join(map(str, path))[:200]

@@ -15,7 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from codelode.errors import Busy, InvalidSettings
 from gateway.api.rest import problems
 
-#: Most connections, a bound of memory. While there are more, requests are refused, and their
+#: Most connections, to bound memory. While there are more, requests are refused, and their
 #: connections closed.
 MAX_CONNECTIONS = 1_000
 #: Time after which a request that was refused for that reason is to be repeated, seconds.
@@ -59,7 +59,7 @@ class HttpServer:
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves the signals to the gateway, and tells when it listens."""
+    """A server that leaves signals to the gateway, and sets `ready` when it listens."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -132,7 +132,7 @@ def _configuration(app: ASGIApp, context: ssl.SSLContext | None) -> uvicorn.Conf
         http=_Protocol,
         ws="none",
         log_config=None,
-        log_level="error",  # each call has a line of ours
+        log_level="error",  # the gateway logs each call itself
         access_log=False,
         lifespan="off",
         proxy_headers=False,  # the address of a caller is that of its connection
@@ -152,7 +152,7 @@ def _bound(listen: str, share_port: bool) -> socket.socket:
         raise InvalidSettings(
             f"CODELODE_HTTP_LISTEN={listen!r} cannot be bound; is another gateway running? ({exc})"
         ) from exc
-    # Connections inherit it. Without it, the body of an answer waits up to 40 ms until the caller
-    # has acknowledged the headers; asyncio sets it only where the protocol is named.
+    # Connections inherit this option. Without it, the body of an answer waits up to 40 ms until the
+    # caller has acknowledged the headers; asyncio sets it only where the protocol is named.
     found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return found

@@ -25,24 +25,24 @@ from gateway.service.requests import HostEvent
 
 PATH = "/webhooks/{connection}"
 
-#: The largest delivery, bytes; hosts send one commit after the other in about 1 kB each.
+#: The largest delivery, bytes; hosts send about 1 kB for each commit.
 MAX_BYTES = 5_000_000
-#: Bodies that are read at once, a bound of memory: anybody may send one.
+#: Most bodies that are read at once, to bound memory: anybody may send one.
 AT_ONCE = 16
 #: Longest time in which a body must arrive, seconds.
 BODY_S = 10.0
-#: When to send a delivery again that found no place, seconds.
+#: Time after which to repeat a delivery that came while AT_ONCE others were read, seconds.
 RETRY_S = 5.0
 
 
 class Webhooks:
-    """Receives deliveries; holds the places of those that are being read."""
+    """Receives deliveries, at most AT_ONCE at a time."""
 
     def __init__(self) -> None:
         self._places = asyncio.Semaphore(AT_ONCE)
 
     async def receive(self, request: Request) -> Response:
-        """Act on a delivery. 202: it asked for something; 204: for nothing; 401: not signed."""
+        """Act on a delivery. 202: it caused an action; 204: none; 401: it is not signed."""
         return await calls.concluded(request, partial(self._received, request), calls.as_problem)
 
     async def _received(self, request: Request, id: str) -> Response:
@@ -73,7 +73,7 @@ def _signed(
 ) -> Connection | None:
     """Return the connection if its secret has signed the delivery."""
     found = known.find(name)
-    # A name that is unknown costs a digest of the body, too, as every kind of connection does.
+    # An unknown name takes the time of a digest, too, so that the time does not reveal it.
     secret = found[1] if found is not None else b"unknown"
     host = host_events.HOSTS[found[0].kind if found is not None else host_events.ANY]
     is_signed = host.is_signed(secret, headers, body)
@@ -81,7 +81,7 @@ def _signed(
 
 
 def _event(connection: Connection, headers: Mapping[str, str], body: bytes) -> HostEvent | None:
-    """Return the event of a delivery; None: it is of a kind that asks for nothing."""
+    """Return the event of a delivery; None if it requires no action."""
     try:
         return host_events.event(connection, headers, _payload(headers, body))
     except host_events.MALFORMED as exc:

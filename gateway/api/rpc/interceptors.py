@@ -31,7 +31,7 @@ from gateway.service.capabilities import FUNCTIONS
 REQUEST_ID = "x-request-id"
 AUTHORIZATION = "authorization"
 
-#: The property of a connection with the names in the certificate that the listener has verified.
+#: The property of a connection that holds the names in the verified client certificate.
 ALTERNATIVE_NAMES = "x509_subject_alternative_name"
 
 Details = grpc.HandlerCallDetails
@@ -134,7 +134,7 @@ class Interceptor(aio.ServerInterceptor):
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """Holds what is known of a call before its request is read."""
+    """The facts about a call that are known before its request is decoded."""
 
     method: str
     request_id: str
@@ -142,7 +142,7 @@ class _Call:
     deserializer: Callable[[bytes], Any]
 
     def decoded(self, request: bytes) -> Any:
-        """Return the message. Raises InvalidQuery if it is none."""
+        """Return the decoded request. Raises InvalidQuery."""
         try:
             return self.deserializer(request)
         except DecodeError as exc:
@@ -177,6 +177,6 @@ def _authorization(metadata: Mapping[str, object]) -> str:
 
 
 def _source(peer: str) -> str:
-    """Return the address in gRPC's name of a peer: `ipv6:%5B::1%5D:4000` → `::1`."""
+    """Return the address from gRPC's name of a peer: `ipv6:%5B::1%5D:4000` → `::1`."""
     kind, _, rest = unquote(peer).partition(":")
     return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else kind

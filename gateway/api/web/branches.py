@@ -25,7 +25,7 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node, with the pages about it."""
+    """A node, with the URLs of its pages."""
 
     id: str
     label: str
@@ -34,7 +34,7 @@ class Node:
     symbol: str
     line: int
     is_home: bool  # whether it is in the repository of the subject
-    is_repository: bool  # a whole one
+    is_repository: bool  # whether it is a whole repository
     code_url: str  # empty: it is not indexed
     graph_url: str
 
@@ -47,7 +47,7 @@ class Branch:
     relation: str
     confidence: str
     by: tuple[str, ...]  # the definitions of the subject that the links begin or end at
-    files: int  # between repositories: those that import
+    files: int  # between repositories: number of files that import
     inside: tuple[Branch, ...]
 
 
@@ -61,17 +61,17 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A direction: the subject depends on these, or these depend on it."""
+    """One direction: what the subject depends on, or what depends on it."""
 
     id: str
     title: str
     empty: str
     relations: tuple[Relation, ...]
-    reach: str  # how much is at the ends of its links; empty: nothing in a repository
+    reach: str  # files and repositories that the links reach; empty: none
 
 
 def sides(forward: GraphAnswer, backward: GraphAnswer, subject: str, ref: str) -> tuple[Side, ...]:
-    """Return both directions. Links between the subject and its tests are in both answers."""
+    """Return both directions. Both answers have all links of tests; each side shows its own."""
     paths = {subject} | {one.target.path for one in forward.links if one.relation == "definitions"}
     out = [one for one in forward.links if one.relation != "tests" or one.source.path in paths]
     into = [one for one in backward.links if one.relation != "tests" or one.target.path in paths]
@@ -139,7 +139,7 @@ def _relations(
     made = []
     for relation, found in by_relation.items():
         title = "Tested by" if is_reverse and relation == "tests" else _TITLES[relation]
-        grown = _Grown(_by_parent(found, is_reverse=is_reverse), home, ref, is_reverse)
+        grown = _Nesting(_by_parent(found, is_reverse=is_reverse), home, ref, is_reverse)
         made.append(Relation(title, grown.branches([one for one in found if one.depth == 1])))
     return tuple(made)
 
@@ -153,10 +153,10 @@ def _by_parent(links: Iterable[Link], *, is_reverse: bool) -> Mapping[GraphNode,
 
 
 @dataclass(frozen=True, slots=True)
-class _Grown:
-    """Grows branches from links; links of a node are shown once, below the link of one step less.
+class _Nesting:
+    """Nests links: below a link of depth `d` are the links of depth `d + 1` from its end.
 
-    A link of depth `d` continues one of depth `d - 1`, so nothing is nested without end.
+    The depth grows with each level, so cycles are not nested without end.
     """
 
     by_parent: Mapping[GraphNode, list[Link]]

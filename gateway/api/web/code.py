@@ -37,7 +37,7 @@ class CodeParameters(Parameters):
     ref: Text = Field(default="", description="Branch, tag, or commit; empty: the default ref.")
     path: Text = Field(default="", description="A file; empty, or with `/` at its end: a folder.")
     lines: Text = Field(default="", description="Lines to mark: `10` or `10-20`.")
-    start: Whole = Field(default=0, description="First line that is shown, if not that of `lines`.")
+    start: Whole = Field(default=0, description="First line to show; 0: that of `lines`.")
     name: Text = Field(default="", description="A name to look up.")
     page: Text = Field(default="", description="Token of a later page of a folder.")
 
@@ -111,7 +111,7 @@ async def code_names(
 
 @router.get("/code/raw", operation_id="ReadFile")
 async def raw(call: Admitted, asked: Annotated[TreeParameters, Query()]) -> Response:
-    """Answer with the text of a file, which no browser takes for a page."""
+    """Answer with a file as plain text, which browsers do not render."""
     parts, start = [], 1
     while True:
         given = ReadRequest(asked.path, asked.repository, asked.ref, start)
@@ -191,7 +191,7 @@ async def _looked_up(
 
 
 def _line_url(asked: CodeParameters, shown: Source, line: int) -> str:
-    """Return the URL of a line, on this page if it has it."""
+    """Return the URL of a line, on this page if it shows the line."""
     if shown.start <= line < shown.start + len(shown.lines):
         return f"#L{line}"
     return link("/code", **asked.place, lines=line) + f"#L{line}"

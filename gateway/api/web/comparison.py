@@ -29,10 +29,10 @@ class ComparedHit:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The number of hits that both results have, and of those that one of them has."""
+    """The numbers of hits that both results have, and that only one of them has."""
 
     both: int
-    moved: int  # of those that both have
+    moved: int  # hits that both have, at different ranks
     only_first: int
     only_second: int
 

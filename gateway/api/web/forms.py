@@ -9,7 +9,7 @@ from fastapi import Request
 from codelode.errors import InvalidQuery
 from gateway.api.rest import calls
 
-#: Largest form: a token of an issuer, and the page to go to.
+#: Largest form, bytes: it has a token of an issuer, and the page to go to.
 MAX_BYTES = 32_000
 #: Most fields of a form.
 MAX_FIELDS = 10

@@ -23,7 +23,7 @@ from gateway.expand.links import GraphNode
 from gateway.service.requests import GraphRequest
 from gateway.service.results import GraphAnswer
 
-#: Links of each relation that are shown at most, and what the page offers beside it.
+#: Most links of each relation that are shown by default, and the limits that the page offers.
 LIMIT = 60
 LIMITS = (LIMIT, 200)
 

@@ -1,7 +1,8 @@
 """Add the headers that tell browsers what a page may load, and who may show it in a frame.
 
 They are added to every response of the HTTP port in one place, so that no page can lack them. The
-description of the REST API, which holds no content of repositories, needs a script in its page.
+documentation of the REST API holds no content of repositories; it needs a script in its page, so it
+gets no content security policy.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ POLICY = "; ".join(
         "base-uri 'none'",
     )
 )
-#: Pages that have a policy of their own.
+#: Paths without a content security policy.
 API_DOCS = ("/api/docs", "/api/static/")
 
 _ALWAYS = (
@@ -31,7 +32,7 @@ _ALWAYS = (
 
 
 class SecurityHeaders:
-    """An application whose responses have the headers."""
+    """Adds the headers to the responses of an application."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""The lab: a query under two settings, whose results stand side by side."""
+"""The lab: a query under two settings, whose results are shown side by side."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ def _page(
 
 
 async def _searched(request: Request, call: Call, asked: LabParameters) -> tuple[Side, ...]:
-    """Return both results. The searches follow each other, so that neither slows the other.
+    """Return both results, searched one after the other so that neither slows the other.
 
-    Another search comes before them, because the first one about a query takes longer: its words
-    and its vector are new to the caches below.
+    A third search comes first, because the first search for a query takes longer: its words and its
+    vector are not cached yet.
     """
     await service.search(call.dependencies, call.principal, asked.warm_up())
     answers = []

@@ -16,12 +16,12 @@ from gateway.options import Options, Preset
 from gateway.service.options import OptionField, chosen, described, from_text, value_of
 from gateway.service.requests import GivenOptions, SearchRequest
 
-#: Hits of each side, and what the page offers beside it.
+#: Default number of hits of each side, and the numbers that the page offers.
 TOP_K = 20
 TOPS = (10, TOP_K, 50)
 
 PRESET = "preset"
-#: The options that the page offers: those that decide which hits there are, and in which order.
+#: The options that the page offers: those that decide which hits are found, and in which order.
 MAIN = (
     "retrieve.mode",
     "retrieve.window",
@@ -69,7 +69,7 @@ class LabParameters(SearchParameters):
         return GivenOptions(preset, {name: from_text(name, text) for name, text in texts.items()})
 
     def request(self, side: str) -> SearchRequest:
-        """Return the request of a side; its answer does not come from the cache, to be timed."""
+        """Return the request of a side, which skips the cache so that its time is comparable."""
         return replace(
             self.given(),
             top_k=self.top or TOP_K,
@@ -80,7 +80,7 @@ class LabParameters(SearchParameters):
         )
 
     def warm_up(self) -> SearchRequest:
-        """Return a request of the same query that asks no language model."""
+        """Return a request for the same query that skips the cache and uses no language model."""
         return replace(self.given(), top_k=1, skip_cache=True, page_token="")
 
     def check(self) -> None:
@@ -112,7 +112,7 @@ class LabParameters(SearchParameters):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """An option of a side in the form. `usual`: what it is unless it is set; `text`: as set."""
+    """An option of a side in the form. `usual`: its value unless set; `text`: the value set."""
 
     name: str
     label: str
@@ -149,7 +149,7 @@ def _cell(asked: LabParameters, side: str, name: str) -> Cell:
 
 
 def _usual(given: GivenOptions, name: str) -> str:
-    """Return what the option is unless it is set, which the preset and other options decide."""
+    """Return the value of an option that is not set, given the preset and the other options."""
     if name == PRESET:
         return Preset.BALANCED
     others = {each: value for each, value in given.values.items() if each != name}

@@ -1,4 +1,4 @@
-"""Say messages in the words of the pages: the labels of fields, and what stands for commands."""
+"""Reword messages for the pages: labels instead of fields, and pages instead of commands."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LABELS = {
 }
 
 
-#: Commands that remedies name, and what the pages have in their place.
+#: Commands that remedies name, and what replaces them on the pages.
 _COMMANDS = {
     "repos": "“Repositories” above",
     "status": "“Repositories” above",
@@ -55,7 +55,7 @@ _LIMIT = "raise `limit`"
 def worded(message: str) -> str:
     """Return the message with the remedies of the pages: `codelode repos` → “Repositories” above.
 
-    Commands that the pages have nothing for stay.
+    Commands without a replacement stay.
     """
     return _COMMAND.sub(_worded, message).replace(_LIMIT, "raise the limit")
 

@@ -16,7 +16,7 @@ def link(page: str, /, **given: object) -> str:
 def code_url(
     repository: str, path: str, ref: str = "", lines: tuple[int, int] | None = None
 ) -> str:
-    """Return the URL of a file in the code view, with lines from and to."""
+    """Return the URL of a file in the code view, marking the lines."""
     url = link("/code", repository=repository, ref=ref, path=path)
     return url if lines is None else at_lines(url, *lines)
 

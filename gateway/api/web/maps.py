@@ -1,4 +1,4 @@
-"""The map page: the chunks of some repositories as points, and which chunks are at them."""
+"""The map page: the chunks of some repositories as points, and the chunk at each point."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from gateway.service.capabilities import may
 from gateway.service.requests import MapPlacesRequest, MapRequest
 from gateway.service.results import MapAnswer, MapStatus
 
-#: What colours can mean, and the column of its code in the points.
+#: What the colours can show, and the column of the points that has its code.
 COLOURS = {"repository": 2, "language": 3, "category": 4}
 
-#: Repositories that the page lets choose; further ones are named in its address.
+#: Most repositories to choose from on the page; others can be named in its URL.
 MAX_LISTED = 500
 
 router = page_router()
@@ -64,7 +64,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class MapRow:
-    """A map that there is."""
+    """A map in the list of existing maps."""
 
     status: MapStatus
     url: str
@@ -73,7 +73,7 @@ class MapRow:
 
 @dataclass(frozen=True, slots=True)
 class PlaceRow:
-    """A chunk, with the address of its code."""
+    """A chunk, with the URL of its code."""
 
     place: MapPlace
     url: str
@@ -136,7 +136,7 @@ def _listed(asked: MapParameters, names: Sequence[str]) -> list[str]:
 
 
 def _groups(found: MapAnswer, colour: str) -> Iterator[Group]:
-    """Yield the names that have a colour with the number of their points, most first."""
+    """Yield each name that has a colour with the number of its points, most points first."""
     codes = np.frombuffer(found.points, "<u2").reshape(-1, 5)[:, COLOURS[colour]]
     names: Sequence[str] = {
         "repository": found.point_repositories,

@@ -13,7 +13,7 @@ from gateway.expand.links import GraphNode
 from gateway.service.requests import ExplainRequest, GraphRequest
 from gateway.service.results import Definition, GraphAnswer
 
-#: Definitions, and uses of each kind, that are shown at most.
+#: Most definitions, and most uses of each kind, that are shown.
 MAX_DEFINITIONS = 20
 MAX_USES = 50
 

@@ -20,7 +20,7 @@ COMMIT_CHARS = 12
 
 @dataclass(frozen=True, slots=True)
 class RefRow:
-    """The state of a ref of a repository; of a repository without refs, the ref is empty."""
+    """The state of a ref; a repository without refs has one row with an empty ref."""
 
     repository: Repository
     ref: str

@@ -18,19 +18,19 @@ from gateway.api.web.rendering import page
 from gateway.calls import request_id
 from gateway.service.capabilities import FUNCTIONS
 
-#: Sent by our scripts, which ask for a part of a page.
+#: Header that our scripts send to get only a part of a page.
 PART = "x-codelode-part"
 
-#: A path of this gateway; `//host` and `/\\host` are other hosts to a browser, which also drops
+#: Matches a path of this gateway. Browsers take `//host` and `/\\host` for other hosts, and drop
 #: control characters.
 _OWN_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
 
 
 class PageRoute(AdmittedRoute):
-    """A route of a page, which is the call that its operation names."""
+    """A route that answers the call that its operation id names with a page."""
 
     def get_route_handler(self) -> Handler:
-        # Not that of AdmittedRoute, which answers errors as problem details.
+        # AdmittedRoute's handler is skipped: it answers errors as problem details.
         handler = super(AdmittedRoute, self).get_route_handler()
         return admitted(handler, FUNCTIONS[self.operation_id or ""], refused)
 
@@ -41,7 +41,7 @@ def page_router() -> APIRouter:
 
 
 def refused(request: Request, error: Exception, id: str) -> Response:
-    """Return the answer to a page, or to a part of one, that cannot be shown."""
+    """Return the response for a page, or a part of one, that cannot be shown."""
     is_unknown = isinstance(error, Unauthenticated)
     if is_unknown and PART not in request.headers:
         response: Response = RedirectResponse(sign_in_url(request), 303)
@@ -70,12 +70,12 @@ def sign_in_url(request: Request) -> str:
 
 
 def own_path(given: str) -> str:
-    """Return the path if it is one of this gateway, else that of the first page."""
+    """Return the path if it is one of this gateway, else that of the start page."""
     return given if _OWN_PATH.fullmatch(given) else "/"
 
 
 async def unrouted_page(request: Request, error: Exception) -> Response:
-    """Answer a request that no route takes: with a page where a browser asks for one."""
+    """Answer a request that no route matches, with a page if a browser asks for one."""
     assert isinstance(error, HTTPException)
     wants_page = "text/html" in request.headers.get("accept", "")
     if not wants_page or request.url.path.startswith("/api"):

@@ -37,7 +37,7 @@ class SearchParameters(Query):
 
     @property
     def says_where(self) -> bool:
-        """Return whether a filter names repositories, a ref, or a scope: not all scopes fit it."""
+        """Return whether a filter names repositories, a ref, or a scope; then none is offered."""
         named = self.repo or self.not_repo or self.ref or self.scope
         return bool(named) or any(
             one.field in _WHERE for one in parts_of(self.q[:MAX_QUERY_CHARS]).filters
@@ -65,12 +65,12 @@ class SearchParameters(Query):
         )
 
     def url(self, **changes: Any) -> str:
-        """Return the URL of the page with other values of some parameters, from its beginning."""
+        """Return the URL of the first page of results, with other values of some parameters."""
         given = {**dict(self), "page": "", **changes}
         return link("/search" if any(given.values()) else "/", **given)
 
     def with_value(self, name: str, value: str) -> str:
-        """Return the URL of the page with a value more of a parameter."""
+        """Return the URL of the page with one more value of a parameter."""
         held = [one for one in getattr(self, name) if one != value]
         return self.url(**{name: [*held, value]})
 

@@ -33,7 +33,7 @@ NAVIGATION = (
     NavItem("Map", "/map"),
 )
 
-#: Pages hold what their caller may see, now.
+#: Pages show what their caller may see at present, so they must not be cached.
 HEADERS = {"Cache-Control": "no-store"}
 
 _templates = Environment(
@@ -46,7 +46,7 @@ _templates = Environment(
 _templates.filters.update(plain=plain, quoted=quoted, worded=worded)
 _templates.globals.update(asset=assets.url, counted=counted, navigation=NAVIGATION)
 for _name in _templates.list_templates():
-    _templates.get_template(_name)  # compiles it before the first request
+    _templates.get_template(_name)  # compiles the template before the first request
 
 
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:

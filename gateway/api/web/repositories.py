@@ -1,4 +1,4 @@
-"""The repositories page: what `codelode status` says, the failures, and what an indexer does."""
+"""The repositories page: the status, the failures, and forms to index, retry, and cancel."""
 
 from __future__ import annotations
 

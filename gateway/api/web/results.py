@@ -13,10 +13,11 @@ from gateway.api.web.links import at_lines, code_url
 from gateway.api.web.parameters import SearchParameters
 from gateway.service.results import Copy, Hit, ListedScope, SearchAnswer
 
-#: Characters of a line that are shown; minified code has lines of a megabyte.
+#: Most characters of a line that are shown; minified code has lines of a megabyte.
 MAX_LINE_CHARS = 400
 
-#: Values of a filter that are offered, and scopes, which nothing counts; the start page has all.
+#: Most values of a filter that are offered, and most scopes, which have no counts to choose by; the
+#: start page lists all.
 MAX_OFFERED = 8
 MAX_SCOPES = 20
 
@@ -35,7 +36,7 @@ _SUGGESTION = re.compile(r"did you mean ['`]([^'`\n]{1,200})['`]\?")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of code: parts of its text, each with whether it matches the query."""
+    """A line of code, in parts, each with whether it matches the query."""
 
     number: int
     parts: tuple[tuple[str, bool], ...]
@@ -47,20 +48,20 @@ class ShownCopy:
     """A copy of a hit in another repository."""
 
     copy: Copy
-    url: str  # of its lines in the code view
-    share: int  # of the lines that both have, in percent
+    url: str  # of the copy's lines in the code view
+    share: int  # percentage of the lines that both have
 
 
 @dataclass(frozen=True, slots=True)
 class ShownHit:
-    """A hit with the lines that are shown of it."""
+    """A hit with those of its lines that are shown."""
 
     hit: Hit
     rank: int
     url: str  # of the lines in the code view
     lines: tuple[Line, ...]
-    above: int  # lines of the hit that are left out
-    below: int
+    above: int  # lines of the hit that are left out above those shown
+    below: int  # and below
     copies: tuple[ShownCopy, ...]
 
 
@@ -72,14 +73,14 @@ class ShownFile:
     path: str
     language: str
     url: str  # in the code view
-    only_url: str  # of this search in the file's repository alone
+    only_url: str  # of this search in only the file's repository
     exclude_url: str  # of this search without the file's repository
     hits: tuple[ShownHit, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Files that are shown, and files of the same repository that are folded."""
+    """A file that is shown, and files of the same repository that are folded below it."""
 
     shown: ShownFile
     folded: tuple[ShownFile, ...] = ()
@@ -87,7 +88,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A value of a filter: one that is set, or one that could be."""
+    """A value of a filter that is set, or that is offered."""
 
     label: str
     url: str
@@ -114,7 +115,7 @@ class Notice:
 
 
 def groups(answer: SearchAnswer, asked: SearchParameters) -> tuple[Group, ...]:
-    """Return the files in the order of their best hits; collapsed, a group for each repository."""
+    """Return the files by their best hits; if collapsed, one group for each repository."""
     files = _files(answer, asked)
     if not asked.collapse:
         return tuple(map(Group, files))
@@ -196,7 +197,7 @@ def _file(found: list[ShownHit], asked: SearchParameters, ref: str) -> ShownFile
 def shown_hit(
     hit: Hit, rank: int, wanted: frozenset[str], ref: str, *, context: int | None = None
 ) -> ShownHit:
-    """Return the hit with the lines that match best; `context` as of `excerpts.window`."""
+    """Return the hit with the lines that match best; `context`: see `excerpts.window`."""
     code = hit.content.replace("\r\n", "\n").rstrip("\n").split("\n")
     start, end = window(code, wanted, otherwise=hit.line - hit.start_line, context=context)
     url = code_url(hit.repository, hit.path, ref)
@@ -222,7 +223,7 @@ def _copy(copy: Copy, ref: str) -> ShownCopy:
 
 
 def _parts(text: str, wanted: frozenset[str]) -> Iterable[tuple[str, bool]]:
-    """Yield the text in parts that match and parts that do not."""
+    """Yield the parts of the text that match and those that do not, in order."""
     shown, done = plain(text.rstrip()[:MAX_LINE_CHARS]), 0
     for start, end in matches(shown, wanted):
         if done < start:

@@ -1,4 +1,4 @@
-"""The search page, and its results alone, which the page's script puts into it as you type."""
+"""The search page, and its results alone, which the page's script replaces as you type."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gateway.api.web.results import active, facets, groups, notices
 from gateway.service.capabilities import may
 from gateway.service.results import ListedScope, SearchAnswer
 
-#: Repositories that the first page lists.
+#: Most repositories that the start page lists.
 MAX_LISTED = 50
 
 router = page_router()
@@ -39,8 +39,8 @@ async def search(
 async def _scopes(call: Call, request: Request, asked: SearchParameters) -> Sequence[ListedScope]:
     """Return the scopes to offer.
 
-    There are none where another filter already says where to search, and none beyond the limit of
-    calls, which the page itself is within.
+    None are offered if another filter already says where to search, or if listing them would
+    exceed the caller's limit of calls: the page itself is within it.
     """
     if not call.dependencies.settings.scopes or asked.says_where:
         return ()
@@ -54,7 +54,7 @@ async def _scopes(call: Call, request: Request, asked: SearchParameters) -> Sequ
 async def _found(call: Call, request: Request, asked: SearchParameters) -> dict[str, Any]:
     answer = await service.search(call.dependencies, call.principal, asked.given())
     scopes = await _scopes(call, request, asked)
-    # A page of hits takes some 20 ms, during which the event loop would answer nobody else.
+    # Arranging a page of hits takes some 20 ms, which would block the event loop.
     return await asyncio.to_thread(_arranged, answer, asked, scopes)
 
 

@@ -67,7 +67,7 @@ async def sign_in(request: Request) -> Response:
 
 @router.post("/sign-in/link")
 async def make_link(request: Request) -> Response:
-    """Return a link for the caller's own browser; the caller sends its credentials as usual."""
+    """Return a single-use link that signs a browser in with the credentials of this call."""
     authorization = request.headers.get("authorization", "")
 
     async def make(_: Request) -> Response:
@@ -80,7 +80,7 @@ async def make_link(request: Request) -> Response:
 
 @router.get("/sign-in/link")
 async def follow_link(request: Request) -> Response:
-    """Sign in by a link, unless another site leads there: it could sign users in as somebody."""
+    """Sign in by a link, unless another site led here: it could sign users in as somebody else."""
     if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         return _refused(request, FOREIGN)
     if "prefetch" in request.headers.get("sec-purpose", ""):
@@ -96,7 +96,7 @@ async def follow_link(request: Request) -> Response:
 
 @router.get("/sign-in/start")
 async def start_login(request: Request) -> Response:
-    """Send the browser to the issuer. A cookie ties its way back to this browser."""
+    """Send the browser to the issuer. A cookie ties the login to this browser."""
     issuers = face_of(request).dependencies.sessions.issuers
     issuer = request.query_params.get("issuer", "")
     if issuer not in issuers.urls:
@@ -148,7 +148,7 @@ async def sign_out(request: Request) -> Response:
 
 
 async def _credential(request: Request, seed: str, number: str) -> Credential:
-    """Return the credential of the login that the browser comes back from."""
+    """Return the credential of the login from which the browser returns."""
     issuers = face_of(request).dependencies.sessions.issuers
     login, given = LoginRequest.of(seed), dict(request.query_params)
     is_begun = bool(seed) and number.isdecimal() and int(number) < len(issuers.urls)
@@ -165,7 +165,7 @@ async def _credential(request: Request, seed: str, number: str) -> Credential:
 
 
 async def _open(request: Request, credential: Credential, then: str) -> Response:
-    """Open a session with the credential, if it is accepted, and go to the page `then`."""
+    """Open a session with the credential if it is accepted, and redirect to the page `then`."""
     face = face_of(request)
 
     async def open_session(_: Request) -> Response:
@@ -182,7 +182,7 @@ async def _open(request: Request, credential: Credential, then: str) -> Response
 
 
 async def _fail(request: Request, error: CodelodeError) -> Response:
-    """Refuse a sign-in that brings no credential, counted, logged, and recorded as such."""
+    """Refuse a sign-in without a credential; it is counted, logged, and recorded."""
 
     async def fail(_: Request) -> Response:
         raise error
@@ -221,5 +221,5 @@ def _shown(request: Request, error: Exception, id: str, *, then: str = "") -> Re
 
 
 def _redirect_uri(request: Request) -> str:
-    """Return where the issuer sends the browser, which it knows from its own configuration."""
+    """Return the URL to which the issuer sends the browser, as configured at the issuer."""
     return f"{base_url(request)}/sign-in/callback"

@@ -1,4 +1,4 @@
-"""Show the folders of a repository: the one of a file, and those that it is in."""
+"""Show the folder of a file, and the folders above it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from gateway.service.folders import FolderEntry
 from gateway.service.requests import FilesRequest
 from gateway.service.results import FileList
 
-#: Entries of a folder beside a file. The page of the folder has more.
+#: Most entries of a folder beside a file; the page of the folder has more.
 MAX_ENTRIES = 200
-#: Folders above a file that are shown; the crumbs have all of them.
+#: Most folders above a file that are shown; the crumbs have all of them.
 MAX_DEPTH = 12
 
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """A file or a folder, with what is inside if it is open."""
+    """A file or a folder, with its content if it is open."""
 
     name: str
     path: str
@@ -30,7 +30,7 @@ class TreeEntry:
     state: str
     is_current: bool = False
     inside: TreeLevel | None = None
-    part_url: str = ""  # of what a folder contains
+    part_url: str = ""  # returns the content of a folder as HTML
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Crumb:
 
 
 async def around(call: Call, repository: str, ref: str, path: str) -> TreeLevel | None:
-    """Return the root with the folders open that lead to the file; None if they are gone."""
+    """Return the root, with the folders that lead to the file open; None if they are gone."""
     folders = _folders(path)[-MAX_DEPTH:]
     inside: TreeLevel | None = None
     try:
@@ -76,7 +76,7 @@ def level(found: FileList, ref: str) -> TreeLevel:
 
 
 def crumbs(repository: str, ref: str, path: str) -> list[Crumb]:
-    """Return the repository, the folders of the path, and what it ends with."""
+    """Return the repository, the folders of the path, and the file if there is one."""
     place = {"repository": repository, "ref": ref}
     found = [Crumb(repository, link("/code", **place))]
     found += [
@@ -103,7 +103,7 @@ def _entry(one: FolderEntry, path: str, place: Mapping[str, str]) -> TreeEntry:
 
 
 def _opened(shown: TreeLevel, path: str, inside: TreeLevel | None) -> TreeLevel:
-    """Return the level with the entry open that leads to the path."""
+    """Return the level, with the entry that leads to the path open."""
     return replace(
         shown,
         entries=tuple(

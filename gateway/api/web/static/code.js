@@ -20,7 +20,7 @@ function range() {
   return { first: Math.min(...ends), last: Math.max(...ends) };
 }
 
-/** Mark the lines that the URL names; of lines that this page does not have, open the page. */
+/** Mark the lines that the URL names; if this page lacks them, open the page that has them. */
 function mark() {
   const asked = range();
   if (!asked || asked.first > Number(lines)) return; // a link to a longer version of the file
@@ -50,7 +50,7 @@ function select(first, last) {
   mark();
 }
 
-/** Return the name at a point of the code; none in a comment or a text. */
+/** Return the name at a point of the code; empty in a comment or a string. */
 function nameAt(event) {
   if (event.target.closest('.c, .s, .m, .k, .n') || !event.target.closest('code')) return '';
   const at = document.caretPositionFromPoint?.(event.clientX, event.clientY);

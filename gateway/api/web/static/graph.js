@@ -2,7 +2,7 @@
 
 import { fetchPart } from './page.js';
 
-/** A layout of so many nodes takes 2 ms a step. */
+/** Most nodes that are drawn: a step of their layout takes 2 ms. */
 const MOST_NODES = 500;
 const STEPS = 240;
 const RADIUS = 7;
@@ -17,7 +17,7 @@ let view = { x: 0, y: 0, scale: 1 };
 let step = 0;
 let frame = 0;
 let chosen = null;
-let hasMoved = false; // by the reader, who then decides what is in view
+let hasMoved = false; // whether the reader has moved the view, which then stays as it is
 
 /** Read nodes and edges from the lists, and keep the places of nodes that are known. */
 function read() {
@@ -53,7 +53,7 @@ function add(element, near) {
   return node;
 }
 
-/** Return a colour for each repository; null for what is external. */
+/** Return the hue of a repository; null for an external node. */
 function hueOf(repository) {
   if (!repository) return null;
   let hash = 7;
@@ -61,7 +61,7 @@ function hueOf(repository) {
   return hash;
 }
 
-/** Move the nodes one step: all repel each other, edges pull, and the middle holds all. */
+/** Move the nodes one step: they repel each other, and edges and the middle attract them. */
 function move(heat) {
   const all = [...nodes.values()];
   for (const one of all) {
@@ -138,7 +138,7 @@ function draw() {
     const box = { x, y: one.y, width: context.measureText(label).width, height: 13 / view.scale };
     if (taken.some((other) => overlaps(box, other))) continue; // zooming in makes room for it
     taken.push(box);
-    context.strokeStyle = colour('--card'); // so that lines behind it leave it readable
+    context.strokeStyle = colour('--card'); // keeps the label readable over lines
     context.lineWidth = 3 / view.scale;
     context.strokeText(label, x, one.y);
     context.fillStyle = colour('--ink');
@@ -187,7 +187,7 @@ function at(event) {
   return found.one ?? null;
 }
 
-/** Say what a node is, and put the lists around it below it. */
+/** Describe a node, and put the lists of its links below it. */
 async function expand(node) {
   chosen = node;
   tell(node);

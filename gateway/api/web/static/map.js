@@ -3,10 +3,10 @@
 import { fetchPart } from './page.js';
 
 const POLL_MS = 1000;
-/** How near the pointer must be to a point, and how long it rests before it is asked for. */
+/** How near to a point the pointer must be, and how long it must rest, to request the point. */
 const NEAR_PX = 12;
 const REST_MS = 80;
-/** Points that are listed at once, those nearest to the middle. */
+/** Most points that are listed at once: those nearest to the middle. */
 const LISTED = 100;
 const COLUMNS = 5;
 
@@ -24,7 +24,7 @@ let frame = 0;
 let loaded = null;
 let image = null; // what is drawn, kept so that each frame does not allocate it again
 
-/** Show how far the map is, and the whole page again when it is ready. */
+/** Show the progress of the map, and reload the page when it is ready. */
 async function follow() {
   while (state.querySelector('[data-busy]')) {
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
@@ -33,7 +33,7 @@ async function follow() {
   }
 }
 
-/** Return the colour of each group as pixels have it; neighbours in the table differ most. */
+/** Return the CSS colour of each group; neighbours in the table differ most. */
 function palette(count) {
   const isDark = matchMedia('(prefers-color-scheme: dark)').matches;
   const pen = document.createElement('canvas').getContext('2d');
@@ -121,7 +121,7 @@ function askFor(numbers) {
   return fetchPart(url);
 }
 
-/** Say what is at a point, and return the address of its code. */
+/** Describe a point, and return the URL of its code. */
 async function tell(point) {
   if (!places.has(point)) places.set(point, await askFor([point]));
   picked.innerHTML = places.get(point);

@@ -1,4 +1,5 @@
-// What every page does: keyboard shortcuts, dialogs, and requests that outlive an absent gateway.
+// What every page does: keyboard shortcuts, dialogs, and requests that are repeated while the gateway
+// is unreachable.
 
 const PART = 'x-codelode-part';
 const RETRY_MS = [500, 1000, 2000, 4000];

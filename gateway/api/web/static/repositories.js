@@ -1,15 +1,15 @@
-// The repositories page: runs as they go on, and the whole state again when one is over.
+// The repositories page: follows runs, and refreshes the whole state when one is over.
 
 import { fetchPart } from './page.js';
 
 const overview = document.getElementById('overview');
-/** A browser keeps six connections to a gateway; others remain for what the user does. */
+/** Most runs to follow: a browser opens six connections to a gateway, and needs some for the user. */
 const MOST_STREAMS = 3;
 const REFRESH_MS = { live: 5000, quiet: 30000 };
 let streams = [];
 let timer = 0;
 
-/** Show times as those of the reader's clock. */
+/** Show times in the reader's time zone. */
 function localize() {
   for (const one of overview.querySelectorAll('time')) {
     const at = new Date(one.dateTime.replace(' ', 'T'));
@@ -50,7 +50,7 @@ function begin() {
   timer = setTimeout(refresh, live.length ? REFRESH_MS.live : REFRESH_MS.quiet);
 }
 
-/** Show the state again, unless the reader is at work in it. */
+/** Refresh the state, unless the reader is using it. */
 async function refresh() {
   clearTimeout(timer);
   const isInUse = overview.contains(document.activeElement) || !getSelection().isCollapsed;

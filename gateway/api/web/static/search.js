@@ -8,7 +8,7 @@ const DEBOUNCE_MS = 180;
 const form = document.getElementById('search');
 const input = document.getElementById('q');
 const results = document.getElementById('results');
-const announced = document.getElementById('announced'); // read out; what replaces an element is not
+const announced = document.getElementById('announced'); // screen readers read its changes, but not a replaced element
 let running = new AbortController();
 let asked = ''; // the URL that an answer is awaited from
 let timer = 0;
@@ -20,7 +20,7 @@ function wanted() {
   return given.length ? `/search?${new URLSearchParams(given)}` : '/';
 }
 
-/** Show the results at the URL; of several, only the last one is waited for. */
+/** Show the results at the URL; a later call aborts an earlier one. */
 async function show(url, { history: kept = 'push' } = {}) {
   clearTimeout(timer);
   if (url === asked && kept !== 'none') return; // Enter, a moment after the last letter
