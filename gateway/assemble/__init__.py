@@ -10,7 +10,7 @@ from codelode.model import Candidate, Chunk, Hit, Match
 from gateway.assemble.named import asked_names, under_name
 from gateway.state import Backends, Ranked, SearchState, estimated_tokens
 
-#: Most tokens of all hits that language models can usually read. Chosen by hand.
+#: Most tokens of all hits together that language models can usually read. Chosen by hand.
 MAX_TOKENS = 100_000
 
 #: Longest first line that stands for a chunk without a symbol, characters.
@@ -31,7 +31,7 @@ async def assemble(state: SearchState, _backends: Backends) -> SearchState:
 
 
 def hit(entry: Ranked, asked: Sequence[str], globs: Sequence[str]) -> Hit:
-    """Make a hit of a ranked candidate, without the parts that add nothing to its score.
+    """Return a ranked candidate as a hit, without the parts that add nothing to its score.
 
     Its symbol is the first of the names `asked` that it defines and that the globs match.
     """

@@ -1,7 +1,7 @@
 """Fill a token budget with pieces of text, hits first. Pure.
 
-A larger budget never loses a hit: hits are taken strictly in their order, and the part of the
-budget that they may fill grows with it. Skipping a piece for a smaller one would break that, so the
+A larger budget never loses a hit: hits are taken strictly in order, and their share of the
+budget grows with it. Skipping a piece for a smaller one would break that, so the
 first piece that does not fit is cut to the lines that do, and ends its list.
 """
 
@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-#: The most that related files, and the edges between files, can claim before hits. By hand.
+#: Largest shares that related files, and edges between files, claim before hits. By hand.
 RELATED, GRAPH = 0.3, 0.1
 
 Count = Callable[[str], int]
@@ -19,7 +19,7 @@ Count = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A text of some lines that can be cut: `first(n)` is the text with its first n lines."""
+    """A text that can be cut by lines: `first(n)` is the text with its first n lines."""
 
     lines: int
     first: Callable[[int], str]
@@ -40,7 +40,7 @@ def fill(
     """Choose texts whose total is at most `tokens`.
 
     Related files and edges claim up to their shares, and hits get the rest. A hit that begins
-    inside the rest is shown to its end, at the cost of related files. What hits leave over goes to
+    within the rest is shown to its end, at the cost of related files. What hits leave goes to
     related files, and then to edges.
     """
     claimed = min(GRAPH * tokens, _size(edges, count))

@@ -1,7 +1,7 @@
 """Write the result of a search as one Markdown text for an agent, within a token budget. Pure.
 
 Every piece has a heading with its location, `path:start-end`, and is fenced with more backticks
-than it contains in a row, so that code cannot close its fence and be read as the text around it.
+than it contains in a row, so that code cannot close its fence and be read as other text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ESTIMATED = "the embedder has no tokeniser: tokens are estimated from characters
 #: A chunk with fewer words says no more than its location and signature. Chosen by hand.
 MIN_WORDS = 20
 
-#: Shares of letters and of distinct words that give the full score. By hand.
+#: Shares of letters and of distinct words above which a text has the full score. By hand.
 LETTERS, DISTINCT = 0.5, 0.4
 
 _FENCES = re.compile(r"`{3,}")
@@ -98,7 +98,7 @@ def _hit(hit: Hit, state: SearchState) -> Piece:
 
 
 def _related(found: Related, state: SearchState) -> Piece:
-    """Write the chunk of a related file that contains most words of the query."""
+    """Write the chunk of a related file that contains the most words of the query."""
     words = set(state.analysis.words)
     best = max(found.chunks, key=lambda chunk: _shared(chunk, words))
     relation = found.relation.replace("_", " ")
@@ -129,7 +129,7 @@ def _piece(chunk: Chunk, passage: Passage | None = None, *, note: str = "") -> P
 
 
 def _edges(state: SearchState) -> Piece:
-    """Write one line for each edge between the files, related files first."""
+    """Write one line for each edge: those of related files, then imports."""
     near = [
         f"- {markdown(found.path)} ({found.relation}) {markdown(found.of)}"
         for found in state.related

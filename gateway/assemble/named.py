@@ -1,7 +1,7 @@
 """Show a hit under the queried name, if its chunk defines several names. Pure.
 
-A chunk is named after the definition that fills most of it. If the query names another definition
-in the chunk, the user would mistake the hit for a wrong one.
+A chunk is named after its main definition. If the query names another definition in the chunk, the
+user would mistake the hit for a wrong one.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def asked_names(identifiers: Iterable[str], symbols: Iterable[str]) -> tuple[str
 
 
 def under_name(chunk: Chunk, asked: Sequence[str], globs: Sequence[str] = ()) -> Chunk:
-    """Return the chunk with the first of the names that it defines as its symbol.
+    """Return the chunk with the first of the asked names that it defines as its symbol.
 
-    A name that the globs of the symbol filter do not match is not shown.
+    Names that the globs of the symbol filter do not match are not shown.
     """
     allowed = [name for name in chunk.symbols if _is_allowed(name, globs)]
     named = [name for name in asked if name in allowed]
@@ -48,6 +48,6 @@ def _last(chunk: Chunk) -> list[str]:
 
 
 def _within(symbol: str, name: str) -> str:
-    """Return the name with its qualifier: `job.build.steps` and `build` → `job.build`."""
+    """Return the name with its qualifier: `build` in `job.build.steps` → `job.build`."""
     part = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", symbol)
     return symbol[: part.end()] if part else name

@@ -31,7 +31,7 @@ class NamePattern:
 
     @property
     def is_wild(self) -> bool:
-        """Return whether nothing is known of the files that define a match."""
+        """Return whether any file may define a match."""
         return not self.defines and self.needed == NOTHING
 
 

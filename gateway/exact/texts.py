@@ -1,4 +1,4 @@
-"""Test whether a text has what a query wants to stand in it, and nothing that it excludes."""
+"""Test whether a text has all that a query requires, and nothing that it excludes."""
 
 from __future__ import annotations
 

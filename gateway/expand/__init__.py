@@ -1,8 +1,8 @@
-"""Add what the hits are connected with: users of a name, related files, import chains, more lines.
+"""Add the context of the hits: users of a name, related files, import chains, and more lines.
 
 Everything is read from the index, at the searched ref and in the repositories of the hits, which
-the caller may see; never from a work tree, which may have changed since. Users are put first where
-the query asks for them; all else is off by default.
+the caller may see; never from a work tree, which may have changed since. Users are put first if
+the query asks for them; everything else is off by default.
 """
 
 from __future__ import annotations

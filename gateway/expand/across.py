@@ -1,7 +1,6 @@
 """Follow imports from one repository into another, and back to the files that import.
 
-What is imported is found by `imported`. Repositories that are not visible are left out, as if they
-were not indexed.
+`imported` resolves the imports. Repositories that are not visible are treated as not indexed.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _RELATION = "cross_repository"
 
 
 async def across(query: SubjectQuery, backends: Backends) -> list[Link]:
-    """Return links to other repositories, or for `reverse` from them."""
+    """Return the links to other repositories, or from them if `reverse` is set."""
     if backends.references is None or backends.packages is None:
         return []
     find = _consumers if query.reverse else _providers
@@ -39,7 +38,7 @@ async def across(query: SubjectQuery, backends: Backends) -> list[Link]:
 async def indexed_elsewhere(
     links: Sequence[Link], query: SubjectQuery, backends: Backends
 ) -> list[Link]:
-    """Replace links to external names by links to the files that they mean, where visible."""
+    """Replace links to external names by links to the visible files that they mean."""
     paths = {link.source.path for link in links if not link.target.repository}
     if not paths or backends.references is None or backends.packages is None:
         return list(links)
@@ -62,7 +61,7 @@ def _replaced(link: Link, imports: Imports, meanings: Meanings) -> Iterable[Link
 
 
 def _is_written(imported: Module, written: str) -> bool:
-    """Return whether a module, or a name in it, is imported by what is written."""
+    """Return whether the written import is that of the module, or of a module around it."""
     parts = module(imported.ecosystem, written).parts
     return imported.parts[: len(parts)] == parts
 
@@ -83,7 +82,7 @@ def _providers(query: SubjectQuery, backends: Backends) -> list[Link]:
 
 
 def _other_packages(query: SubjectQuery, links: Iterable[Link], backends: Backends) -> list[Link]:
-    """Return links to packages of which no module is known: images, charts, dependencies."""
+    """Return links to packages without known modules: images, charts, dependencies."""
     assert backends.references is not None
     assert backends.packages is not None
     known = {(link.source.path, link.target.repository) for link in links}
@@ -108,12 +107,12 @@ def _other_packages(query: SubjectQuery, links: Iterable[Link], backends: Backen
 
 
 def _of_package(path: str) -> Confidence:
-    """Return the confidence of a link to a package; a manifest means the whole package."""
+    """Return the confidence of a link to a package; a manifest refers to the whole package."""
     return Confidence.IMPORTED if _is_manifest(path) else Confidence.NAME
 
 
 def _is_manifest(path: str) -> bool:
-    """Return whether a file may declare packages; it imports nothing that code defines."""
+    """Return whether a file may declare packages; such a file imports no definitions."""
     return languages.category(posixpath.basename(path)) is Category.CONFIGURATION
 
 
@@ -157,7 +156,7 @@ def _consumers(query: SubjectQuery, backends: Backends) -> list[Link]:
 
 
 def _is_of(one: Meaning, query: SubjectQuery, *, is_using: bool) -> bool:
-    """Return whether a meaning is the subject, or cannot be told apart from it."""
+    """Return whether the import means the subject, or may mean it."""
     if one.is_package:
         return is_using
     if one.node.path not in query.paths and (query.name or query.paths[0] not in one.modules):

@@ -1,7 +1,7 @@
 """Find the uses of a definition, also under a name that an import gives it (`import a as b`).
 
-For a renamed import, the reference index holds the name as it is written and the file that it is
-imported from (`codelode.references`). The name of a default export is looked up in the file that
+For a renamed import, the reference index holds the name as written and the file that it comes from
+(`codelode.references`). The name of a default export is looked up in the file that
 exports it.
 """
 
@@ -60,8 +60,8 @@ def uses_of(
 ) -> list[Use]:
     """Return the uses of the names in all files, given their definitions, in three round trips.
 
-    Their lines are left out, because a name may be used in thousands of files. For files that
-    rename one of the names, which are few, all uses are read.
+    Their lines are left out, because a name may be used in thousands of files. All uses are read
+    only of files that rename one of the names, which are few.
     """
     wanted = dict.fromkeys(Reference(name, kind) for name in names for kind in kinds)
     plain = {references.of_use(use): use for use in wanted}

@@ -1,4 +1,4 @@
-"""Find what the subject calls and inherits, from the names that its files use."""
+"""Find what the subject calls and inherits from, by the names that its files use."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _of_definitions(
     found: Mapping[Link, Collection[int]],
     defined: Mapping[str, Sequence[LocatedSymbol]],
 ) -> list[Link]:
-    """Return the links on lines of the subject's definitions, with these as their sources."""
+    """Return the links on lines of the subject's definitions, with the definitions as sources."""
     places = ((link.source.path, line) for link, lines in found.items() for line in lines)
     around = innermost(places, defined)
     order = {at: number for number, at in enumerate(query.definitions)}
@@ -115,7 +115,7 @@ async def _uses_of_files(
     return {link: lines[at] for at, link in links.items()}
 
 
-#: By path, then by use.
+#: The definitions that uses may mean, by path and by use.
 Resolved = Mapping[str, Mapping[Reference, tuple[ResolvedUse, ...]]]
 
 

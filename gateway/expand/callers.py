@@ -23,7 +23,7 @@ from gateway.expand.subject import (
 )
 from gateway.state import Backends
 
-#: Most uses of a name in a file that are followed to their lines. Chosen by hand.
+#: Most uses, each of a name in a file, that are followed to their lines. Chosen by hand.
 MAX_USERS = 200
 #: Most lines listed for one use of a name in one file. Chosen by hand.
 MAX_LINES = 5
@@ -32,7 +32,7 @@ MAX_LINES = 5
 async def callers(query: SubjectQuery, backends: Backends, *, relation: str) -> list[Link]:
     """Return where the symbols of the subject are used, most certain matches first.
 
-    For a file these are the symbols that it exports.
+    The symbols of a file are those that it exports.
     """
     kinds = CALLS if relation == "callers" else (*CALLS, ReferenceKind.IMPLEMENTATION)
     return await _users(query, backends, kinds=kinds, relation=relation)
@@ -95,7 +95,7 @@ def exported(defined: Iterable[LocatedSymbol]) -> dict[str, tuple[LocatedSymbol,
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A use of a name in a file that means one of the definitions asked for."""
+    """A use of a name in a file that may mean one of the requested definitions."""
 
     path: str
     use: Reference
@@ -137,7 +137,7 @@ def users(
 
 
 def _own_first(all_: Sequence[LocatedSymbol], own: Sequence[LocatedSymbol]) -> list[LocatedSymbol]:
-    """Order the subject's definitions first, so that a bound on their number keeps them."""
+    """Put the subject's definitions first, so that a limit on their number keeps them."""
     keys = {symbol_key(at) for at in own}
     return sorted(all_, key=lambda at: symbol_key(at) not in keys)
 
@@ -152,7 +152,7 @@ def _nodes(
     lines: Sequence[int],
     around: Mapping[tuple[str, int], LocatedSymbol],
 ) -> list[GraphNode]:
-    """Return a node for each line, with the definition around it; the file if there are none."""
+    """Return a node for each line, with the definition around it; without lines, the file."""
     nodes: list[GraphNode] = []
     for line in lines[:MAX_LINES]:
         at = around.get((path, line))

@@ -50,7 +50,7 @@ class Explanation:
     imported_by: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
-    repositories: tuple[RepositoryName, ...] = ()  # those that have the subject
+    repositories: tuple[RepositoryName, ...] = ()  # that have the subject
 
 
 async def explain(
@@ -111,7 +111,7 @@ def _of_its_files(count: int, near: Mapping[str, Sequence[str]]) -> str:
 def _counts(who: str, near: Mapping[str, Sequence[str]], *, are_many: bool = False) -> str:
     if not any(near.values()):
         return ""
-    # Counted as imports, not as files, because external packages are among them.
+    # Counts imports, not files, because some are external packages.
     imports = counted(len(near["imports"]), "import")
     importers = counted(len(near["imported_by"]), "file")
     have, are = ("have", "are") if are_many else ("has", "is")
@@ -126,8 +126,8 @@ async def _defined(
 ) -> tuple[Sequence[LocatedSymbol], tuple[str, ...]]:
     """Return the definitions in a file, by line, and a notice if there is no symbol table.
 
-    Where the table has none, the definitions are taken from the chunks: it may not be configured,
-    or not be rebuilt yet after an upgrade.
+    If the table has none, the chunks are used: the table may not be configured, or not be rebuilt
+    yet after an upgrade.
     """
     [((repository, path), chunks)] = file.files.items()
     if symbols is None:

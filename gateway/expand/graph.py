@@ -1,8 +1,8 @@
 """Follow the dependencies of a file, a symbol, or a repository.
 
-Imports and tests are followed along stored edges, one bulk read per level. Calls, base classes and
-imports from other repositories are not stored as edges: each query resolves them from the names
-that files use (`callees`, `callers`, `across`).
+Imports and tests are followed along stored edges, one bulk read per level. Calls, base classes, and
+imports from other repositories are not stored as edges: each query resolves them by the names that
+files use (`callees`, `callers`, `across`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gateway.state import Backends
 
 
 class Relation(StrEnum):
-    """The kinds of links that can be asked for, in the order of the answer."""
+    """The kinds of links, in the order of the answer."""
 
     DEFINITIONS = "definitions"
     IMPORTS = "imports"
@@ -50,7 +50,7 @@ BACKWARD = (
     *(Relation.TESTS, Relation.CROSS_REPOSITORY),
 )
 
-#: Most files that define the subject whose links are followed. Chosen by hand.
+#: Most files that define the subject, and whose links are followed. Chosen by hand.
 MAX_DEFINING = 20
 
 NO_REFERENCES = "no reference index is configured: calls and uses are missing"
@@ -126,7 +126,7 @@ def _more(relation: Relation, limit: int) -> str:
 def _resolved(subject: Subject, query: GraphQuery) -> SubjectQuery:
     """Narrow to the first repository that has the subject.
 
-    One link more is read than is shown, to know whether there are more.
+    One more link is read than is shown, to detect whether there are more.
     """
     repository = next(iter(subject.files))[0]
     paths = [path for owner, path in subject.files if owner == repository]
@@ -203,9 +203,9 @@ async def _held(
     query: SubjectQuery,
     backends: Backends,
 ) -> list[Link]:
-    """Return links for the edges between files that the ref holds.
+    """Return links for the edges between files that the ref has.
 
-    A file without chunks, such as an empty one, is left out.
+    Files without chunks, such as empty ones, are left out.
     """
     repository = query.repository
     ends = {edge.source for edge, _ in found}

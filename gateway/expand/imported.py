@@ -2,10 +2,10 @@
 
 A file's entries in the reference index say which modules of packages it imports, and the package
 index says which repository publishes a package. There, a module is found by its place
-(`codelode.modules`), and a name in it by the symbol table. A module also exports what other files
-define, so a name that it does not define itself is looked for in the files below it. If several of
-them define the name, the one is taken that the module reaches by its imports. What cannot be found
-stays a link to the package, with the lowest confidence.
+(`codelode.modules`), and a name in it by the symbol table. A module may also export what other
+files define, so a name that it does not define itself is looked up in the files below it. If
+several of them define the name, the one that the module reaches by its imports is taken. An import
+that cannot be resolved stays a link to the package, with the lowest confidence.
 
 Other repositories are read at their default refs.
 """
@@ -24,20 +24,20 @@ from gateway.expand.links import GraphNode, node_of
 from gateway.expand.subject import SubjectQuery
 from gateway.state import Backends
 
-#: Most modules that are resolved for one answer. This and the next bounds are chosen by hand.
+#: Most modules that are resolved for one answer. This bound and the next two are chosen by hand.
 MAX_MODULES = 2_000
 #: Most members used in a file that are looked up in the Go packages that it imports.
 MAX_MEMBERS = 100
-#: Steps along imports from a module to the file that defines what it exports.
+#: Most steps along imports from a module to the file that defines what it exports.
 MAX_STEPS = 3
 
-#: Ecosystems in which a module may be written inside the file of another.
+#: Ecosystems in which a module may be defined inside the file of another one.
 _INLINE = ("crate", "jvm")
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """A node of another repository that an import means, and the files that it is imported from."""
+    """A node of another repository that an import means, and the files of the imported module."""
 
     node: GraphNode
     confidence: Confidence
@@ -55,7 +55,7 @@ class _Asked:
     inside: tuple[str, ...]  # parts of the module below the folder
 
     def places(self) -> list[str]:
-        """Return the places of the module and of those around it, the longest first."""
+        """Return the places of the module and of the modules around it, longest first."""
         counts = range(len(self.inside), -1, -1)
         return [place(self.folder, *self.inside[:count]) for count in counts]
 
@@ -97,7 +97,7 @@ def resolved(
 ) -> Meanings:
     """Return what each module means in the repositories `among` that publish its package.
 
-    What publishes it and is invisible to the caller is ignored.
+    Publishers that are invisible to the caller are ignored.
     """
     assert backends.packages is not None
     modules = list(dict.fromkeys(one for some in imports.values() for one in some))
@@ -125,8 +125,8 @@ def elsewhere(
 ) -> list[Publisher]:
     """Return the publishers of a package that files of the repository may mean.
 
-    A repository that publishes the package itself means its own, except on the JVM, where several
-    repositories may share a package.
+    Files of a repository that publishes the package itself mean that one, except on the JVM, where
+    several repositories may share a package.
     """
     others = [at for at in publishers if at[0] != repository]
     is_own = len(others) < len(publishers)
@@ -194,13 +194,13 @@ def _definitions(
     defined: Mapping[str, tuple[LocatedSymbol, ...]],
     backends: Backends,
 ) -> list[LocatedSymbol]:
-    """Return the definitions of a name that a module has or exports; of one file, if possible."""
+    """Return the definitions of a name that a module defines or exports."""
     named = [one for one in defined.get(name, ()) if not separate_category(one.path)]
     own = [one for one in named if one.path in modules]
     if own:
         return _outermost(own)
     if scope(next(iter(modules))).is_folder:
-        return []  # a folder exports nothing of others
+        return []  # a folder exports nothing from other folders
     below = _outermost([one for one in named if is_below(one.path, at)])
     if len({one.path for one in below}) < 2:
         return below
@@ -210,7 +210,7 @@ def _definitions(
 
 
 def _outermost(found: Sequence[LocatedSymbol]) -> list[LocatedSymbol]:
-    """Keep definitions that are not inside others, unless all are."""
+    """Return the definitions that are not inside others, or all if every one is."""
     outer = [one for one in found if one.symbol.qualified_name == one.symbol.name]
     return outer or list(found)
 

@@ -1,4 +1,4 @@
-"""Follow import chains from the files of the hits, and mark where a chain ends.
+"""Follow import chains from the files of the hits, and mark how each chain ends.
 
 The graph is read first, with one read per repository and level. The chains are then followed depth
 first over the edges that were read.

@@ -13,7 +13,7 @@ class GraphNode:
     """A file, a symbol in a file, a package, a whole repository, or an external name."""
 
     repository: RepositoryName  # empty: external
-    path: str = ""  # for a package, its folder; empty for a whole repository
+    path: str = ""  # of a package: its folder; empty for a whole repository
     symbol: str = ""  # qualified name; for an external name, as it is imported
     line: int = 0  # 1-based; 0 for a file
 
@@ -27,7 +27,7 @@ class Link:
     target: GraphNode
     depth: int  # steps from the subject, 1-based
     confidence: Confidence
-    files: int = 0  # between repositories: those of the source that import from the target
+    files: int = 0  # between repositories: number of files that import from the target
 
 
 def node_of(located: LocatedSymbol) -> GraphNode:

@@ -1,7 +1,7 @@
 """Show more lines around a hit: its whole function or class, or lines before and after it.
 
-Lines come from the stored chunks of the file, which are all of one commit, so that line numbers and
-text agree. Lines between chunks are blank, because chunks leave out only blank lines.
+Lines come from the stored chunks of the file, which are all of one commit, so line numbers and text
+agree. Lines between chunks are blank, because only blank lines are outside of chunks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gateway.state import Passage, SearchState
 
 
 async def passages(state: SearchState, chunks: ChunkSearch) -> dict[ChunkId, Passage]:
-    """Return a passage for each hit of the page that has more lines to show than its own."""
+    """Return a passage for each hit of the page for which there are more lines to show."""
     page = [entry.candidate.chunk for entry in state.page]
     keys = list(dict.fromkeys((chunk.repository, chunk.path) for chunk in page))
     files = await chunks.files(keys, state.query.filters.ref)
@@ -33,7 +33,7 @@ async def passages(state: SearchState, chunks: ChunkSearch) -> dict[ChunkId, Pas
 def passage(chunk: Chunk, file: Sequence[Chunk], *, options: Expand) -> Passage | None:
     """Return the lines around the chunk, given the chunks of its file.
 
-    None if these are the chunk's own lines, or if the file has changed since the search.
+    Return None if these are the chunk's own lines, or if the file has changed since the search.
     """
     if all(stored.id != chunk.id for stored in file):
         return None
@@ -96,7 +96,7 @@ def _bounded(chunk: Chunk, start: int, end: int, *, most: int) -> tuple[int, int
 def _around(
     chunk: Chunk, start: int, end: int, most: int, *, is_cut: bool
 ) -> tuple[int, int, bool]:
-    """Cut to at most `most` lines, as many before the chunk as after it where both have them."""
+    """Cut to at most `most` lines, with equally many before and after the chunk if possible."""
     if end - start + 1 <= most:
         return start, end, is_cut
     room = max(0, most - (chunk.end_line - chunk.start_line + 1))

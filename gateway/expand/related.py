@@ -1,7 +1,7 @@
 """Find files related to the hits: by imports, tests, calls, inheritance, or the same folder.
 
-A file that has no chunks at the searched ref is left out, and so is one that the filters of the
-search exclude.
+Files that have no chunks at the searched ref, or that the filters of the search exclude, are left
+out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from codelode.ports import ChunkSearch
 from gateway.expand.usage import related_by_use
 from gateway.state import Backends, FileRelation, Related, SearchQuery
 
-#: By significance; the first ones are kept if there are more files than requested.
+#: In order of significance; the first are kept if there are more files than requested.
 RELATIONS: tuple[FileRelation, ...] = (
     FileRelation.TEST_FOR,
     FileRelation.INTERFACE_OF,
@@ -37,7 +37,7 @@ _INCOMING = {**_OUTGOING, EdgeKind.IMPORTS: FileRelation.IMPORTED_BY}
 MAX_STARTS = 10
 #: Most neighbours kept of one file, because some files have thousands.
 MAX_NEIGHBOURS = 50
-#: Files looked up for each requested one, because some may not exist at the ref.
+#: Files that are looked up per requested file, because some may not exist at the ref.
 SPARE = 3
 #: Most folders searched for siblings, and most chunks read in each.
 MAX_FOLDERS = 3
@@ -74,7 +74,7 @@ async def related(
 async def _nearest(
     starts: Sequence[FileKey], query: SearchQuery, backends: Backends, *, count: int
 ) -> list[_Step]:
-    """Walk the graph from the files until `count` others are found, each by its first path.
+    """Walk the graph from the files until `count` others are found, each by the path found first.
 
     Siblings are the least significant relation, so folders are searched only if one step along the
     edges finds too few files, and a second step is made only if both together find too few.
@@ -128,7 +128,7 @@ def _neighbours(
 async def _siblings(
     starts: Sequence[FileKey], query: SearchQuery, chunks: ChunkSearch
 ) -> list[_Step]:
-    """Return files in the folders of the best hits that hold words of the query."""
+    """Return files that contain words of the query, in the folders of the best hits."""
     folders: dict[tuple[RepositoryName, str], str] = {}
     for repository, path in starts:
         folders.setdefault((repository, path.rpartition("/")[0]), path)

@@ -1,7 +1,7 @@
-"""Follow dependencies between whole repositories: which publish what another one imports.
+"""Follow dependencies between whole repositories: one imports what the other publishes.
 
-The packages that repositories publish are known, so which files of another one import them is
-looked up by the name of the package. No file is read.
+The package index lists the packages that repositories publish, and the reference index the files
+that import each package, so no file is read.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from gateway.state import Backends
 
 _RELATION = "cross_repository"
 
-#: Most lookups of a package in a repository at one distance. Twice as many took 20 s, on a machine
-#: that had other work.
+#: Most lookups of a package in a repository at one distance. Twice as many took 20 s on a busy
+#: machine.
 MAX_LOOKUPS = 5_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class RepositoryQuery:
-    """A repository, and how far to follow its dependencies, or for `reverse` its users."""
+    """A repository, and how far to follow its dependencies, or its users if `reverse` is set."""
 
     repository: RepositoryName
     ref: RefName  # of the repository; others are read at their default refs
@@ -82,7 +82,7 @@ def _followed(
 ) -> Sequence[RepositoryName]:
     """Return the first repositories of a level, as many as can be followed, at least one.
 
-    Not all packages of that one can be looked up if it alone exceeds the bound.
+    If one alone exceeds the bound, not all of its packages can be looked up.
     """
     if query.reverse:
         keys = Counter(one for some in published.values() for one, _ in some)
@@ -95,7 +95,7 @@ def _followed(
 def _keys(
     level: Sequence[RepositoryName], query: RepositoryQuery, published: _Published
 ) -> Sequence[str]:
-    """Return the packages to look up: what the level publishes, or else all that are published."""
+    """Return the packages to look up: those of the level for `reverse`, else all published ones."""
     if not query.reverse:
         return list(published)
     wanted = set(level)
@@ -127,7 +127,7 @@ def _providers(
     *,
     depth: int,
 ) -> list[Link]:
-    """Return links to the repositories that publish what those of the level import."""
+    """Return links to the repositories that publish what the repositories of the level import."""
     imported = _importing(level, keys, query, backends)
     links: list[Link] = []
     for repository in level:
@@ -154,7 +154,7 @@ def _users(
     *,
     depth: int,
 ) -> list[Link]:
-    """Return links from the repositories that import what those of the level publish."""
+    """Return links from the repositories that import what the repositories of the level publish."""
     wanted = set(level)
     paths: defaultdict[tuple[RepositoryName, RepositoryName], set[str]] = defaultdict(set)
     sure: set[tuple[RepositoryName, RepositoryName]] = set()
@@ -178,9 +178,9 @@ def _importing(
     query: RepositoryQuery,
     backends: Backends,
 ) -> Mapping[RepositoryName, Mapping[str, Sequence[str]]]:
-    """Return the files of each repository that import each of the packages, without the others.
+    """Return the files that import each package, by repository, for repositories that have any.
 
-    Most import none of them, so the files are read only of those that do.
+    Most repositories import none, so files are looked up only for those that do.
     """
     assert backends.references is not None
     names = {references.of_package(key): key for key in keys}
@@ -205,6 +205,6 @@ def _ref(repository: RepositoryName, query: RepositoryQuery) -> RefName:
 def _link(
     user: RepositoryName, provider: RepositoryName, *, depth: int, files: int, is_sure: bool
 ) -> Link:
-    """Return the link; it is by name alone if several repositories publish what is imported."""
+    """Return the link; its confidence is NAME if several repositories publish each package."""
     confidence = Confidence.IMPORTED if is_sure else Confidence.NAME
     return Link(_RELATION, GraphNode(user), GraphNode(provider), depth, confidence, files)

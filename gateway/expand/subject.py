@@ -1,4 +1,4 @@
-"""Resolve the subject of a graph query or an explanation, and read what several answers need.
+"""Resolve the subject of a graph query or an explanation, and read data that several answers need.
 
 A subject is a file if the index has a file of that path, otherwise a symbol. The graph and the
 symbol table may be a moment ahead of the index, and edges may end at files that are not indexed, so
@@ -41,8 +41,8 @@ class Subject:
 
     files: Mapping[FileKey, Sequence[Chunk]]  # the file, or the files that define the symbol
     definitions: tuple[LocatedSymbol, ...] = ()  # empty: the subject is a file
-    name: str = ""  # of the symbol, unqualified
-    elsewhere: tuple[RepositoryName, ...] = ()  # further repositories that have such a file
+    name: str = ""  # unqualified name of the symbol
+    elsewhere: tuple[RepositoryName, ...] = ()  # other repositories with such a file
 
     @property
     def kind(self) -> str:
@@ -127,7 +127,7 @@ def _last(name: str) -> str:
 def files_imported(
     repository: RepositoryName, ref: RefName, paths: Sequence[str], backends: Backends
 ) -> dict[str, set[str]]:
-    """Return the files that each file imports, also through files that re-export theirs."""
+    """Return the files that each file imports, directly or through files that re-export them."""
     if backends.graph is None:
         return {path: set() for path in paths}
     imported = {
@@ -167,7 +167,7 @@ def innermost(
     """Return the innermost definition around each line of a path, if there is one.
 
     `defined`: the definitions by path, ordered by first line. Each is visited once, because a file
-    may have ten thousand of them and as many lines that are asked for.
+    may have ten thousand, and as many lines may be requested.
     """
     by_path: defaultdict[str, set[int]] = defaultdict(set)
     for path, line in lines:

@@ -1,7 +1,7 @@
 """Find the files that a file calls or inherits from, and the files that call or inherit from it.
 
-These relations are not stored: the names that files use are resolved when the relations are asked
-for. A match by name alone does not relate two files.
+These relations are not stored: each query resolves the names that files use. A match by name alone
+does not relate two files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gateway.state import Backends, FileRelation
 
 _KINDS = (*CALLS, ReferenceKind.IMPLEMENTATION)
 
-#: Most names of a file whose users are looked up, from its first line on. Chosen by hand.
+#: Most definitions of a file whose users are looked up: the first ones. Chosen by hand.
 MAX_NAMES = 50
 
 
@@ -51,7 +51,7 @@ def _relation(kind: ReferenceKind) -> FileRelation:
 def _used(
     repository: RepositoryName, ref: RefName, paths: Sequence[str], backends: Backends
 ) -> Iterator[tuple[str, ReferenceKind, str]]:
-    """Yield using file, kind, and used file, for what the files use."""
+    """Yield using file, kind, and used file for each use in the files."""
     for path, uses in resolve_uses(repository, ref, paths, _KINDS, backends).items():
         for use, meanings in uses.items():
             for one in meanings:
@@ -62,7 +62,7 @@ def _used(
 def _using(
     repository: RepositoryName, ref: RefName, paths: Sequence[str], backends: Backends
 ) -> Iterator[tuple[str, ReferenceKind, str]]:
-    """Yield using file, kind, and used file, for each use of what they define."""
+    """Yield using file, kind, and used file for each use of what the files define."""
     assert backends.symbols is not None
     defined = backends.symbols.defined_in(repository, ref, paths)
     names = exported(at for some in defined.values() for at in some[:MAX_NAMES])

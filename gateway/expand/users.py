@@ -1,7 +1,7 @@
-"""Put the users of a name first where the query asks for them: `who calls Client.get`.
+"""Put the users of a name first if the query asks for them: `who calls Client.get`.
 
 The users come from the reference index, so they are found however they rank. The name is looked up
-in the repositories of the ranking, best first; links across repositories lead to these as well.
+in the repositories of the ranking, best first; links across repositories lead only to these.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gateway.expand.graph import GraphQuery, GraphResult, Relation, graph
 from gateway.expand.links import GraphNode
 from gateway.state import Backends, Ranked, SearchState
 
-#: Most users of each relation that are put first, and most repositories that are asked. By hand.
+#: Most users of each relation that are put first, and most repositories to look in. By hand.
 MAX_USERS = 50
 MAX_REPOSITORIES = 20
 
@@ -70,7 +70,7 @@ def _nodes(found: GraphResult) -> list[GraphNode]:
 
 
 def _chunks(node: GraphNode, held: Mapping[FileKey, Sequence[Chunk]], name: str) -> Iterator[Chunk]:
-    """Yield the chunk with the line of the node, or those of its file that hold the name."""
+    """Yield the chunk with the line of the node, or without a line, those that contain the name."""
     written = re.compile(rf"\b{re.escape(name)}\b")
     for chunk in held[node.repository, node.path]:
         if node.line:
@@ -89,7 +89,7 @@ def _defines(chunk: Chunk, defined: Collection[tuple[RepositoryName, str, int]])
 
 
 def _raised(ranking: Sequence[Ranked], using: Mapping[ChunkId, Chunk]) -> tuple[Ranked, ...]:
-    """Order the users: source code before tests and the like, then as they rank."""
+    """Put the users first: source code before tests and the like, then by their old rank."""
     if not using or not ranking:
         return tuple(ranking)
     ranked = {entry.candidate.chunk.id: at for at, entry in enumerate(ranking)}

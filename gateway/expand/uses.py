@@ -1,8 +1,8 @@
 """Find the uses of a name in all repositories, the most certain ones first.
 
-A repository that defines the name, and one that imports it from there, is resolved as for the graph
-(`callers`, `across`). In one that does both, the imports of each file decide. What other
-repositories use under that name comes last, by the name alone; it is left out for a qualified name,
+Uses in a repository that defines the name, or that imports it from there, are resolved as for the
+graph (`callers`, `across`). In a repository that does both, the imports of each file decide. Uses
+in other repositories match by the name alone and come last; they are left out for a qualified name,
 whose last part may mean anything elsewhere.
 """
 
@@ -37,18 +37,18 @@ from gateway.expand.passages import lines as lines_of
 from gateway.expand.subject import CALLS, SubjectQuery, files_imported, innermost
 from gateway.state import Backends
 
-#: The ways of a use that are listed.
+#: The kinds of uses that are listed.
 KINDS = (*CALLS, ReferenceKind.IMPLEMENTATION)
 
-#: Most repositories, and files of one, whose definition is followed into other repositories, and
-#: most files of these. By hand.
+#: Most repositories, and most files of each, whose definitions are followed into other
+#: repositories, and most files there. By hand.
 MAX_DEFINING = 20
 MAX_IMPORTING = 10_000
 
 #: Uses whose files are read at once.
 BATCH = 200
 
-#: Characters of a line that are returned.
+#: Most characters of a line that are returned.
 MAX_LINE_CHARS = 1_000
 
 Defined = Mapping[RepositoryName, tuple[LocatedSymbol, ...]]
@@ -57,7 +57,7 @@ Paths = Mapping[RepositoryName, set[str]]
 
 @dataclass(frozen=True, slots=True)
 class UsesQuery:
-    """A name, and the files in which its uses are looked for."""
+    """A name, and where to look for its uses."""
 
     name: str
     filters: Filters
@@ -67,7 +67,7 @@ class UsesQuery:
 
     @property
     def last(self) -> str:
-        """Return the part of the name behind the last dot."""
+        """Return the part of the name after the last dot."""
         return dotted(self.name).rpartition(".")[2]
 
 
@@ -188,9 +188,10 @@ def _decided(
     defined: Defined,
     backends: Backends,
 ) -> list[FoundUse]:
-    """Return the uses, those of a file by what it imports: another repository's name or its own.
+    """Return the uses. For a file with uses of both kinds, its imports decide which are kept.
 
-    A file that defines the name, or imports a file which does, means its own repository's.
+    A file that defines the name, or imports a file that does, means its own repository's
+    definition.
     """
     paths: defaultdict[RepositoryName, list[str]] = defaultdict(list)
     for one in outside:
@@ -238,7 +239,7 @@ def _by_name(
     known: set[FileKey],
     backends: Backends,
 ) -> list[FoundUse]:
-    """Return what other repositories use under that name, as many as are shown."""
+    """Return the uses of the name in other repositories; more than the limit if there are more."""
     assert backends.references is not None
     scopes = {scope(at.path) for some in defined.values() for at in some}
     entries = [references.of_use(Reference(last, kind)) for kind in KINDS]
@@ -270,7 +271,7 @@ def _lines(
     last: str,
     backends: Backends,
 ) -> dict[str, list[tuple[Reference, int]]]:
-    """Return the lines on which each file uses the name, with the way of the use."""
+    """Return the lines on which each file uses the name, with each use."""
     assert backends.references is not None
     found: defaultdict[str, list[tuple[Reference, int]]] = defaultdict(list)
     for use in uses_in(repository, ref, paths, KINDS, backends.references):
@@ -294,9 +295,9 @@ def _ordered(found: Iterable[FoundUse]) -> list[FoundUse]:
 async def _shown(
     found: Sequence[FoundUse], query: UsesQuery, last: str, backends: Backends
 ) -> list[FoundUse]:
-    """Return the uses with the texts of their lines, one more than the limit if there are more.
+    """Return the uses with the texts of their lines; more than the limit if there are more.
 
-    The tables may be a moment ahead of the index, so a file that is not there is left out.
+    The tables may be a moment ahead of the index, so files that the index lacks are left out.
     """
     shown: list[FoundUse] = []
     for start in range(0, len(found), BATCH):
@@ -336,6 +337,6 @@ def _read(
 
 
 def _placed(one: FoundUse, text: Mapping[int, str], word: re.Pattern[str]) -> FoundUse:
-    """Return the use with the text of its line; of an unknown line, the first one with the name."""
+    """Return the use with the text of its line; if that is unknown, of the first with the name."""
     line = one.line or next((number for number, on in text.items() if word.search(on)), 0)
     return replace(one, line=line, text=text.get(line, "").strip()[:MAX_LINE_CHARS])

@@ -1,13 +1,13 @@
-"""Fold copies: a chunk that several repositories have is one entry, with the places of the others.
+"""Fold copies: a chunk that several repositories have becomes one entry that lists the others.
 
-Without it, forks and vendored code fill the list with one text. Two chunks of different
+Otherwise, forks and vendored code would fill the list with one text. Two chunks of different
 repositories are copies if their texts are equal, or if file name and symbol are equal and the texts
 share most of their lines. Chunks of one repository are never folded together, so an entry counts
 each repository once. Only candidates are compared, which are inside the visibility of the search.
 
-The best-ranked chunk stands for the others, or one that ranks about as high and is canonical: that
-of the repository whose indexed commit is the newest. A fork that nobody maintains therefore stays
-behind its upstream, and vendored code, which ranks lower, behind the repository that it is from.
+The canonical chunk stands for the others: among those that score about as high as the best one,
+that of the repository whose indexed commit is the newest. So an upstream stands for its
+unmaintained forks, and the original repository for vendored code, which ranks lower.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from codelode import deadline
 from codelode.model import Chunk, ChunkId, RepositoryName
 from gateway.state import CommitTimes, Copy, Ranked, SearchState
 
-#: Least share of the lines of two texts that both have, white space aside. With 0.8, more hits of
-#: forks stay apart (docs/ranking.md); below 0.6, little changes.
+#: Least share of their lines that two copies have in common, white space aside. With 0.8, more hits
+#: of forks stay apart (docs/ranking.md); below 0.6, little changes.
 SHARED_LINES = 0.6
 
-#: Most that the score of the canonical chunk may be below that of the best one. Vendored code loses
-#: 1.0 in the linear ranker, and a query that names a repository adds up to 1.0. Without a margin,
-#: more forks stand for their upstream; one of 2 gave the same as this.
+#: How far the score of the canonical chunk may be below that of the best one. In the linear ranker,
+#: vendored code loses 1.0, and a query that names a repository adds up to 1.0. Without a margin,
+#: more forks stand for their upstream; a margin of 2 gave the same as this one.
 MARGIN = 0.5
 
-#: Groups of its name that a text is compared with at most; a file has seldom more chunks without a
+#: Most groups of the same name that a text is compared with; few files have more chunks without a
 #: symbol among the candidates.
 MAX_COMPARED = 10
 
@@ -48,7 +48,7 @@ class _Group:
 
     entries: list[Ranked]
     repositories: set[RepositoryName]
-    _lines: frozenset[str] | None = None  # of the best one, once they are needed
+    _lines: frozenset[str] | None = None  # of the best one; computed when needed
 
     @property
     def chunk(self) -> Chunk:
@@ -63,7 +63,7 @@ class _Group:
 
 
 async def by_copies(state: SearchState, history: CommitTimes | None) -> SearchState:
-    """Keep one entry of each group of copies, and record the others there."""
+    """Keep one entry of each group of copies, and record the others as its copies."""
     suspects = _suspects(state.ranking)
     if len(suspects) > MAX_AT_ONCE:
         groups = await asyncio.to_thread(_grouped, suspects)
@@ -85,7 +85,7 @@ async def by_copies(state: SearchState, history: CommitTimes | None) -> SearchSt
 def _suspects(ranking: Sequence[Ranked]) -> list[tuple[Ranked, _Name]]:
     """Return the entries that may be copies, because several repositories have the text or name.
 
-    Few or none are, and grouping takes five times as long as this.
+    Usually there are few or none, and grouping takes five times as long as this test.
     """
     if len({entry.candidate.chunk.repository for entry in ranking}) < 2:
         return []
@@ -129,9 +129,9 @@ def _grouped(suspects: Iterable[tuple[Ranked, _Name]]) -> list[_Group]:
 
 
 def _equal(chunk: Chunk, groups: Sequence[_Group]) -> _Group | None:
-    """Return the group of this text that has none of the chunk's repository, one of its path first.
+    """Return a group of this text without the chunk's repository, preferably one of the same path.
 
-    There are several where a repository has the text at several paths.
+    There are several groups if a repository has the text at several paths.
     """
     return max(_without(chunk, groups), key=lambda one: one.chunk.path == chunk.path, default=None)
 
@@ -163,7 +163,7 @@ def _shared(lines: frozenset[str], others: frozenset[str]) -> float:
 async def _times(
     groups: Iterable[_Group], state: SearchState, history: CommitTimes | None
 ) -> Mapping[RepositoryName, float]:
-    """Return when the indexed commits of the repositories with copies were made."""
+    """Return the time of the indexed commit of each repository with copies."""
     if history is None:
         return {}
     names = {name for group in groups for name in group.repositories}

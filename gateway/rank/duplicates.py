@@ -1,8 +1,8 @@
 """Collapse near-duplicate chunks: show only the best-ranked of them.
 
-Chunks of equal text are always duplicates, also in a store that returns no vectors. Near-duplicates
-are found by the cosine of the chunks' vectors. Chunks of different repositories are compared only
-if `copies` does not fold them.
+Chunks with equal texts are always duplicates, also in a store that returns no vectors.
+Near-duplicates are found by the cosine of the chunks' vectors. Chunks of different repositories are
+compared only if `copies` does not fold them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gateway.state import Duplicate, Ranked, SearchState
 
 Vectors = npt.NDArray[np.float32]  # (entries, dim), unit length; zeros where there is no vector
 
-#: Number of first words that are compared before whole texts are.
+#: Number of first words that are compared before the whole texts.
 FIRST_WORDS = 3
 
 
@@ -50,7 +50,7 @@ def collapsed(state: SearchState) -> SearchState:
 
 
 def _homes(state: SearchState) -> list[int]:
-    """Return a number for each entry; only entries of one number are compared."""
+    """Return a number for each entry; only entries with equal numbers are compared."""
     if not state.query.options.rank.collapse_copies:
         return [0] * len(state.ranking)
     numbers: dict[str, int] = {}

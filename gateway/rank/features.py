@@ -18,7 +18,7 @@ from gateway.state import QueryKind
 
 Feature = Callable[[QueryGroup], Scores]
 
-#: Words of a query that ask for examples, which then get no penalty.
+#: Words that ask for examples; examples then get no penalty.
 EXAMPLE_WORDS = frozenset(
     {"example", "examples", "sample", "demo", "benchmark", "benchmarks", "script", "scripts"}
 )
@@ -27,14 +27,14 @@ EXAMPLE_WORDS = frozenset(
 #: Characters of a chunk from which on it counts as long.
 LONG = 2_000
 
-#: Most chunks of a file, and of a repository, whose scores count for it together.
+#: Most chunks of a file, and of a repository, whose scores are summed.
 FILE_CHUNKS = 5
 REPOSITORY_CHUNKS = 3
 
-#: Fewest words of a message that count as a part of it.
+#: Fewest consecutive words of a message that count as a part of it.
 RUN = 3
 
-#: Kinds of definitions that others hold, and kinds that hold them.
+#: Kinds of definitions that are usually inside others, and kinds that contain them.
 DETAILS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.MACRO, Kind.CONSTANT})
 TYPES = frozenset({Kind.CLASS, Kind.STRUCT, Kind.INTERFACE, Kind.TRAIT, Kind.ENUM, Kind.TYPE})
 
@@ -80,7 +80,7 @@ def repository_keyword(group: QueryGroup) -> Scores:
 
 
 def agreed(group: QueryGroup) -> Scores:
-    """Return 1 for what both the keyword search and the vector search found."""
+    """Return 1 for a chunk that both the keyword search and the vector search found."""
     return _flags(
         one.keyword_score is not None and one.similarity is not None for one in group.candidates
     )
@@ -97,7 +97,7 @@ def file_body(group: QueryGroup) -> Scores:
 
 
 def phrase(group: QueryGroup) -> Scores:
-    """Return the share of the pairs of adjacent words in the query that the chunk has as such.
+    """Return the share of the query's pairs of adjacent words that are adjacent in the chunk.
 
     `thread pool` is in `thread pools`, `thread_pool`, and `ThreadPool`.
     """
@@ -126,7 +126,7 @@ def symbol(group: QueryGroup) -> Scores:
     return group.covered_by([names.terms for names in group.names])
 
 
-# What the query writes, letter by letter
+# Text of the query, as it is written
 
 
 def verbatim(group: QueryGroup) -> Scores:
@@ -143,7 +143,7 @@ def verbatim(group: QueryGroup) -> Scores:
 def pasted(group: QueryGroup) -> Scores:
     """Return the share of a message that the chunk has as it is written; 0 for a document.
 
-    The longest run of at least RUN words counts: the source lacks values, as in `cannot open %s`.
+    The longest run of at least RUN words counts: the source has no values, as in `cannot open %s`.
     """
     said = group.analysis.message
     if not said:
@@ -156,7 +156,7 @@ def pasted(group: QueryGroup) -> Scores:
 
 
 def as_written(group: QueryGroup) -> Scores:
-    """Return the share of the query's names that the chunk has in this case, defined or used.
+    """Return the share of the query's names that the chunk has, compared with case.
 
     `FromRequest` and `from_request` are two names. A name that the chunk only uses counts half.
     """
@@ -212,7 +212,7 @@ def length(group: QueryGroup) -> Scores:
 def detail(group: QueryGroup) -> Scores:
     """Return 1 for a function, a method, a macro, or a constant.
 
-    They match the words of many queries that a type, a module, or a whole section answers better.
+    These match the words of many queries that a type, a module, or a whole section answers better.
     """
     return _flags(chunk.kind in DETAILS for chunk in group.chunks)
 
@@ -259,9 +259,9 @@ def depth(group: QueryGroup) -> Scores:
 
 
 def test(group: QueryGroup) -> Scores:
-    """Return 1 for a test; ½ if the query speaks of tests, as it may about code for testing.
+    """Return 1 for a test; ½ if the query mentions tests, which may mean code for testing.
 
-    Also ½ if it describes a change, whose tests are wanted after what is changed.
+    Also ½ if it describes a change: its tests are relevant, but less than the changed code.
     """
     is_unasked = Category.TEST in group.analysis.unasked and not group.analysis.is_change
     penalty = 1.0 if is_unasked else HALF
@@ -292,9 +292,9 @@ def foreign(group: QueryGroup) -> Scores:
 
 
 def _holds(text: str) -> Callable[[Chunk], bool]:
-    """Return a test whether a chunk contains the text, not as a part of longer names.
+    """Return a predicate: whether a chunk contains the text, and not inside of longer names.
 
-    Compiling a regular expression for it would take longer than the test of all candidates.
+    Compiling a regular expression would take longer than testing all candidates.
     """
     begins_name = text[0].isalnum() or text[0] in "_-"
     ends_name = text[-1].isalnum() or text[-1] == "_"
@@ -313,7 +313,7 @@ def _holds(text: str) -> Callable[[Chunk], bool]:
 
 
 def _longest_run(words: Sequence[str], text: str) -> int:
-    """Return the length of the longest run of words that the text has, blanks between them."""
+    """Return the length of the longest run of words that the text has, separated by blanks."""
     longest = start = 0
     while start + RUN <= len(words):
         end = start + RUN
@@ -327,7 +327,7 @@ def _longest_run(words: Sequence[str], text: str) -> int:
 
 
 def _is_in_name(char: str) -> bool:
-    """Return whether the character continues a name; there is none where a text ends."""
+    """Return whether the character continues a name; empty at an end of the text."""
     return char.isalnum() or char in {"_", "-"}
 
 

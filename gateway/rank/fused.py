@@ -111,7 +111,7 @@ def _relative(scores: Sequence[float | None]) -> Scores:
 
 
 def _defines(chunk: Chunk, names: Set[str]) -> float:
-    """Return 1 if a name is the main definition of the chunk, ½ if it is another definition of it.
+    """Return 1 if one of the names is the chunk's main definition, ½ if it is another one there.
 
     A constructor has the name of its class but counts ½: a query for the name means the class.
     """

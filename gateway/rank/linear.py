@@ -1,8 +1,8 @@
 """Rank candidates by the weighted sum of named features. Pure.
 
-The ranker is linear over a few features because such a score can be explained, and fitted without
-over-fitting: boosted trees over the same features did worse on repositories that they were not
-trained on. `features` computes the features, `weights` holds their fitted weights.
+The ranker is linear over a few features because such a score can be explained and does not
+over-fit: boosted trees over the same features did worse on repositories that they were not trained
+on. `features` computes the features, `weights` holds their fitted weights.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def ranked(analysis: Analysis, candidates: Sequence[Candidate]) -> tuple[Ranked,
     parts[:, -1] = same_file(parts[:, :-1].sum(axis=1), group.files)
     found = parts.sum(axis=1)
     scores = found.tolist()
-    # Views: of most candidates nobody reads the parts, which would be 2,000 objects.
+    # Views, because the parts of most candidates are never read and would be 2,000 objects.
     rows = parts.ravel().data
     width = len(PARTS)
     return tuple(

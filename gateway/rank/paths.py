@@ -23,37 +23,38 @@ site results man fixture fixtures docs_src
 EXAMPLE_FOLDERS = frozenset(_EXAMPLE_FOLDERS.split())
 
 
-#: More folders than this do not count.
+#: Depth from which on more folders do not count.
 MAX_DEPTH = 10
 
-#: Ends of files that declare what others define: headers of C and C++, types of JavaScript, Python.
+#: Suffixes of files that declare what others define: headers of C and C++, types of JavaScript and
+#: Python.
 _DECLARING = (".h", ".hh", ".hpp", ".hxx", ".d.ts", ".d.cts", ".d.mts", ".pyi")
 
-#: A folder that is named by a version: `v3/` in `src/v3/types.ts`.
+#: Matches a folder that is named after a version: `v3/` in `src/v3/types.ts`.
 _VERSION = re.compile(r"(?:^|/)v(?P<version>\d{1,4})/")
 
 
 class Tree(NamedTuple):
-    """One of the versions of a tree that stand side by side: `src/v3/`, `src/v4/`."""
+    """One of several versions of a tree in one folder: `src/v3/`, `src/v4/`."""
 
     folder: str  # above the versions
     version: int
 
 
 class PathWords(NamedTuple):
-    """The words of a path, case-folded, split inside identifiers, and what else it tells."""
+    """The words of a path, case-folded and split inside identifiers, and other facts about it."""
 
     folder: tuple[str, ...]  # words of the nearest folder's name
     stem: tuple[str, ...]  # words of the file's name
     is_example: bool
     is_declaration: bool
     depth: int  # number of folders that the file is below, at most MAX_DEPTH
-    tree: Tree | None  # the version that it is below; None: no folder is named so
+    tree: Tree | None  # the version that the file is below; None: no such folder
 
 
 @lru_cache(MAX_CACHED)
 def path_words(path: str) -> PathWords:
-    """Split the names of the file and its folder; recognise its kind by the path."""
+    """Split the names of the file and its folder, and recognise the kind of file by its path."""
     outside, _, _ = f"/{path}".casefold().rpartition("/")[0].partition(PACKAGES)
     found = _VERSION.search(path)
     return PathWords(

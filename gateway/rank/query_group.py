@@ -42,12 +42,12 @@ STEM_SHARE = 0.5
 MAX_PAIRS = 12
 PAIR_CHARS = 5
 
-#: Occurrences of the second word of a pair that are looked at one by one in a text. Beyond them,
-#: one search for each separator takes less time: 5 ms instead of 36 in 72 tables of 6 kB of digits.
-#: 16 and 32 take as long or longer.
+#: Most occurrences of the second word of a pair that are checked one by one in a text. For more, a
+#: search for each separator takes less time: 5 ms instead of 36 in 72 tables of 6 kB of digits. 16
+#: and 32 take as long or longer.
 MAX_LOOKED_AT = 8
 
-#: What may stand between two adjacent words of prose or of a name.
+#: Separators of two adjacent words of prose or of a name.
 SEPARATORS = ("", " ", "_", "-", ".")
 
 #: Numbers of adjacent words of a query that are also matched as one name: `thread pool` as
@@ -57,7 +57,7 @@ JOINED_WORDS = (2, 3)
 
 @dataclass(frozen=True)
 class QueryGroup:
-    """A query and its candidates, at least one. The values of features are computed over it."""
+    """A query and its candidates, at least one."""
 
     analysis: Analysis
     candidates: Sequence[Candidate]
@@ -149,7 +149,7 @@ class QueryGroup:
         return wanted[self._categories]
 
     def containing(self, text: str) -> Flags:
-        """Return which candidates may contain the text: they have the query's words that it has."""
+        """Return which candidates may contain the text: those with all query words in it."""
         folded = text.casefold()
         held = self.bodies[:, [word in folded for word in self.words]]
         return np.asarray(held.all(axis=1), np.bool_)
@@ -227,8 +227,8 @@ class QueryGroup:
 def _stands_after(before: tuple[str, ...], word: str, text: str) -> bool:
     """Return whether the word stands in the text right after one of the others.
 
-    Searching each of them with the word reads the text five times, so this is done only for a text
-    with many occurrences of the word.
+    Searching for each of these with the word reads the text five times, so this is done only for
+    texts with many occurrences of the word.
     """
     at = text.find(word)
     for _ in range(MAX_LOOKED_AT):
@@ -239,7 +239,7 @@ def _stands_after(before: tuple[str, ...], word: str, text: str) -> bool:
 
 
 def _lines_with(start: str, whole: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines that begin so, each with its position.
+    """Yield the lines that begin with `start`, each with its position.
 
     The text is empty, or has a line break before and after each line.
     """

@@ -2,7 +2,7 @@
 
 If the cross-encoder is missing or fails, the ranking stays as it is and the answer has a notice.
 The judge is a language model that grades each candidate from 0 to 100. Its first call is made
-alone, and if it fails the search fails: an unchanged order would look as if it had been graded. If
+alone, and if that fails, the search fails: an unchanged order would look like a graded one. If
 a later call fails, its candidate gets the FALLBACK grade. The graded code is untrusted input: it is
 fenced, and only a number is read from the model's answer.
 """
@@ -19,7 +19,7 @@ from codelode.model import Chunk, embedding_text
 from codelode.ports import CrossEncoder, LanguageModel
 from gateway.state import Ranked, SearchState
 
-#: Candidates that a model reads per requested hit, and the most of each model. Chosen by hand.
+#: Candidates that a model reads per requested hit, and the most for each model. Chosen by hand.
 CANDIDATES_PER_HIT = 2
 MAX_ENCODED = 100
 MAX_GRADED = 40

@@ -45,8 +45,8 @@ WEIGHTS: dict[Feature, float] = {
     features.test: -3.3,
     features.docs: -2.5,
     features.example: -2.3,
-    # Chosen by hand: those repositories have too few such files to fit these two. So are those of
-    # `verbatim`, which outweighs all others together, and of `as_written` (docs/ranking.md).
+    # These two are chosen by hand, because the repositories have too few such files to fit them. So
+    # are `verbatim`, which outweighs all others together, and `as_written` (docs/ranking.md).
     features.configuration: -0.5,
     features.foreign: -1.0,
 }

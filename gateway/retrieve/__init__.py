@@ -25,7 +25,7 @@ __all__ = ["KEYWORDS_ONLY", "embed", "retrieve"]
 
 
 async def retrieve(state: SearchState, backends: Backends) -> SearchState:
-    """Add the candidates of the hybrid index, and what the query asks for in vain."""
+    """Add the candidates of the hybrid index, and remarks on what the query does not find."""
     vector, notices = await embed(state.query.text, backends.embedder)
     state = await _retrieved(state.noticed(*notices), vector, backends)
     if state.query.texts is not None:

@@ -9,7 +9,7 @@ from codelode.model import Candidate, HybridQuery
 from codelode.ports import ChunkSearch
 from gateway.state import Frame, SearchQuery
 
-#: Most files whose lines are read, of those that a name without folders may mean.
+#: Most files whose lines are read; a name without folders may mean many.
 MAX_FILES = 10
 
 
@@ -18,7 +18,7 @@ async def of_frames(
 ) -> tuple[Candidate, ...]:
     """Return the chunks that the frames lead to, within the query's filters.
 
-    A filter by path leaves the ordinary candidates only: the two cannot be combined in one query.
+    With a filter by path, none are returned: the store cannot combine it with the frames' paths.
     """
     names = {frame.path.rpartition("/")[2] for frame in frames}
     names = {name for name in names if not set(name) & set("*?[]{}!")}
@@ -45,7 +45,7 @@ async def of_frames(
 async def _at_lines(
     frames: Sequence[Frame], found: Sequence[Candidate], query: SearchQuery, chunks: ChunkSearch
 ) -> tuple[Candidate, ...]:
-    """Return the chunks with the lines, of files of which other chunks were found."""
+    """Return the chunks with the lines of the frames, in files of which chunks were found."""
     files = dict.fromkeys(
         (one.chunk.repository, one.chunk.path)
         for one in found

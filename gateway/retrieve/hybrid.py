@@ -25,13 +25,13 @@ KEYWORDS_ONLY = "the query could not be embedded: ranked by keywords alone"
 SYNONYM_WEIGHT = 0.3
 
 #: Window and candidates of a query that asks how something works, with the default options and no
-#: filter by path. 200 and 115 gained .0053 NDCG@10 in whole repositories and .0048 among all. They
-#: lost .0008 below a path, and .0052 for the engineers' questions that ask who or where
+#: filter by path. They gained .0053 NDCG@10 in whole repositories and .0048 among all. They lost
+#: .0008 below a path, and .0052 for the engineers' questions that ask who or where
 #: (docs/ranking.md).
 HOW = Retrieve(window=200, max_chunks=115)
 
-#: While copies leave fewer different texts than this share of the limit, the candidates are
-#: retrieved again with this many times the limits, up to MAX_WINDOW of each side. By hand.
+#: While fewer than MIN_DISTINCT of the limit are different texts, because of copies, the candidates
+#: are retrieved again with WIDENING times the limits, up to MAX_WINDOW of each kind. By hand.
 WIDENING = 4
 MIN_DISTINCT = 0.5
 MAX_WINDOW = 1_600
@@ -43,7 +43,7 @@ SYNONYM_SHARE = 0.5
 async def embed(text: str, embedder: Embedder) -> tuple[Vector | None, tuple[str, ...]]:
     """Return the query's vector; None if it has no words to embed or the embedder does not answer.
 
-    An embedder that takes less time than starting a call in a thread (0.4 ms) runs in this thread.
+    An embedder that is faster than the start of a call in a thread (0.4 ms) runs in this thread.
     """
     vector = embedder.embed_at_once(text) if isinstance(embedder, QuickEmbedder) else None
     if vector is None:
@@ -93,7 +93,7 @@ def _limits(query: SearchQuery, analysis: Analysis) -> Retrieve:
 
 
 async def _varied(chunks: ChunkSearch, asked: HybridQuery) -> Sequence[Candidate]:
-    """Return the candidates, more of them where copies in other repositories fill the limit."""
+    """Return the candidates; more if copies in other repositories fill the limit."""
     total = asked.total_limit or asked.limit
     wanted = MIN_DISTINCT * total
     while True:
@@ -106,7 +106,7 @@ async def _varied(chunks: ChunkSearch, asked: HybridQuery) -> Sequence[Candidate
 
 
 def _texts(found: Sequence[Candidate]) -> int:
-    """Return the number of different texts; within one repository, each chunk counts."""
+    """Return the number of different texts; if all are of one repository, that of chunks."""
     if len({candidate.chunk.repository for candidate in found}) < 2:
         return len(found)
     return len({candidate.chunk.content for candidate in found})

@@ -1,8 +1,8 @@
 """Detect a search for something that exists nowhere, whose hits are only similar.
 
 Vectors find something for every query, even for a misspelt name. So a query that is a name is
-compared with the definitions in the candidates, and any other query with their words. Only if that
-fails is the index asked: for a definition of the name, for its occurrence, and for similar names.
+compared with the definitions in the candidates, and any other query with their words. If nothing
+matches, the index is asked for a definition of the name, for its occurrence, and for similar names.
 All of this happens inside the filters and the visibility of the search, at its ref. The symbol
 table knows no filters, so definitions are looked up with the symbol filter of the chunk index.
 """
@@ -25,9 +25,9 @@ from gateway.state import Analysis, Backends, EntityKind, QueryKind, SearchState
 
 #: Least length of a name for which similar names are searched; shorter ones resemble too many.
 MIN_CHARS = 4
-#: Least length of a name that is split in three; a third of two characters is still rare enough.
+#: Least length of a name that is split in three; thirds of two characters are still rare enough.
 MIN_THIRDS_CHARS = 6
-#: Chunks with similar names that are read, by keywords and by vector each.
+#: Most chunks with similar names that are read, by keywords and by vector each.
 NEAR_CHUNKS = 100
 #: Most chunks that define a similar name, by keywords and by vector each.
 MAX_DEFINITIONS = 10
@@ -58,7 +58,7 @@ async def checked(state: SearchState, vector: Vector | None, backends: Backends)
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """A search under way, and the index to ask further questions about its query."""
+    """A search under way, with the index that answers further questions about its query."""
 
     state: SearchState
     vector: Vector | None
@@ -97,7 +97,7 @@ async def similar_name(
 ) -> str:
     """Return the defined name that is spelt most like the name; empty if none is similar.
 
-    `known`: chunks that are looked at as well; otherwise as `similar_names`.
+    `known`: chunks to consider as well; `asked`: see `similar_names`.
     """
     near = await similar_names(name, asked, chunks, known)
     return near[0] if near else ""
@@ -148,7 +148,7 @@ async def _corrected(state: SearchState, near: str, asking: _Asking) -> SearchSt
 
 
 def _name(analysis: Analysis) -> str:
-    """Return the last part of the name that the query is; empty if it is a path or no name."""
+    """Return the last part of the query if it is a name; empty if it is a path or no name."""
     is_path = any(entity.kind is EntityKind.PATH for entity in analysis.entities)
     if analysis.kind is not QueryKind.IDENTIFIER or is_path or not analysis.last_names:
         return ""
@@ -184,9 +184,9 @@ def _text(candidate: Candidate) -> str:
 
 
 def _pieces(name: str, *, is_inner: bool = False) -> Iterator[str]:
-    """Yield globs of which at least one matches every name that is a typing error away.
+    """Yield globs; at least one of them matches each name that is a typing error away.
 
-    `is_inner`: the name may be a part of these.
+    `is_inner`: the given name may be inside of these names.
     """
     first, *others = _parts(name)
     yield f"*{first}*" if is_inner else f"{first}*"
@@ -194,7 +194,7 @@ def _pieces(name: str, *, is_inner: bool = False) -> Iterator[str]:
 
 
 def _parts(name: str) -> list[str]:
-    """Return parts of a name. An error changes one half, and two errors leave a third as it is."""
+    """Return halves or thirds of a name: one error changes one half, and two leave one third."""
     count = 3 if len(name) >= MIN_THIRDS_CHARS else 2
     ends = [len(name) * number // count for number in range(count + 1)]
     return [name[start:end] for start, end in pairwise(ends)]
@@ -221,9 +221,10 @@ def _has_piece(name: str, literal: str) -> bool:
 
 
 def _compared(glob: str, literal: str, name: str) -> Iterator[str]:
-    """Yield the parts of a name that stand where the glob has its literal part.
+    """Yield the parts of a name at the place that the literal has in the glob.
 
-    One is as long as the literal, the others differ by a character that was left out or added.
+    They are as long as the literal, or one character shorter or longer, for a character that was
+    added or left out.
     """
     if glob == literal:
         yield name

@@ -1,9 +1,9 @@
 """Retrieve files by their summaries first, then the chunks inside them.
 
-The files are those of the candidates of a hybrid search. They are kept if the cosine of their
-summary and the query reaches a threshold, and then their chunks by their own cosine. The thresholds
-are cosines and not fused scores, which are at most 2/61. Unless the request sets them, they depend
-on the embedder.
+The files are those of the candidates of a hybrid search. A file is kept if the cosine of its
+summary and the query reaches a threshold, and then each of its chunks if its own cosine does. The
+thresholds are cosines and not fused scores, which are at most 2/61. Unless the request sets them,
+they depend on the embedder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gateway.options import Retrieve
 from gateway.retrieve.hybrid import candidates
 from gateway.state import Backends, FoundFile, SearchQuery, SearchState, estimated_tokens
 
-#: Most files whose summaries are compared, those of the best candidates. Chosen by hand.
+#: Most files whose summaries are compared: those of the best candidates. Chosen by hand.
 MAX_FILES_READ = 50
 
 #: Most tokens of the found files that a language model can usually read. Chosen by hand.
@@ -113,7 +113,7 @@ async def _inside(
         vector,
         filters,
         options.max_chunks,
-        alpha=1.0,  # chunks that only keywords find are dropped below
+        alpha=1.0,  # chunks that only keywords find would be dropped below
         with_vectors=query.options.rank.duplicate_similarity < 1,
         visible=query.visible,
     )

@@ -1,7 +1,8 @@
-"""Keep the candidates that have the texts and expressions which the query wants or excludes.
+"""Keep the candidates that have all texts and expressions that the query requires, and none that it
+excludes.
 
-A candidate is found by words and meaning, so files that have the trigrams of what is wanted are
-read as well: few have them, and the chunk that was asked for may not be among the candidates.
+Candidates are found by words and meaning, so the wanted chunk may not be among them. Files that
+have the trigrams of the required texts, which are few, are therefore read as well.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ UNREAD = (
 async def with_texts(state: SearchState, test: TextTest, backends: Backends) -> SearchState:
     """Return the state with the candidates that pass the test.
 
-    If none has what is wanted, these are all that have nothing excluded, with a remark.
+    If none has what is required, return all that have nothing excluded, with a remark.
     """
     admitted = await asyncio.to_thread(_kept, state, test.admits)
     if test.is_excluding:
@@ -49,7 +50,7 @@ async def with_texts(state: SearchState, test: TextTest, backends: Backends) -> 
 
 
 def _kept(state: SearchState, is_wanted: Callable[[str], bool]) -> SearchState:
-    """Return the state with the candidates, also of alternate queries, whose text is wanted."""
+    """Return the state with the candidates, also of alternate queries, that pass the test."""
 
     def kept(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
         return tuple(one for one in candidates if is_wanted(one.chunk.content))
@@ -77,7 +78,7 @@ async def _places(state: SearchState, test: TextTest, backends: Backends) -> Seq
 async def _others(
     state: SearchState, test: TextTest, places: Sequence[FileKey], backends: Backends
 ) -> list[Candidate]:
-    """Return the chunks of the files that pass the test and are no candidates."""
+    """Return the chunks of the files that pass the test and are not candidates yet."""
     filters = state.query.filters
     known = {one.chunk.id for one in state.candidates}
     found: list[Candidate] = []
