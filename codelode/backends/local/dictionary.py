@@ -54,7 +54,7 @@ class Dictionary:
         self._needles = needles
         self._codes: dict[str, int] = {}
         self._texts: list[str] = []
-        self._joined = _Joined("", np.zeros(0, np.int64))
+        self._joined = _Joined(b"", np.zeros(0, np.int64))
         self._masks: OrderedDict[str, Mask] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -136,9 +136,12 @@ class Dictionary:
 
 
 class _Joined(NamedTuple):
-    """Texts in one, with a line break before and after each."""
+    """Texts in one, with a line break before and after each.
 
-    whole: str
+    In UTF-8, because a single character beyond Latin-1 would double the size of a `str`.
+    """
+
+    whole: bytes
     starts: npt.NDArray[np.int64]  # of each text in the whole, those of the line breaks before them
 
     def holding(self, needles: Sequence[str], first: int) -> npt.NDArray[np.int64] | None:
@@ -147,17 +150,23 @@ class _Joined(NamedTuple):
         None: so many have it that nothing is gained.
         """
         start = int(self.starts[first])
-        counts = {needle: self.whole.count(needle, start) for needle in needles}
-        needle = min(counts, key=counts.__getitem__)
-        if counts[needle] > MAX_SHARE * (len(self.starts) - first):
-            return None
+        needle, *others = map(_encoded, needles)
+        if others:  # counting takes as long as finding
+            needle = min((needle, *others), key=lambda one: self.whole.count(one, start))
         # Two texts share the line break between them.
-        expression = re.escape(needle.removesuffix("\n")) + "(?=\n)" * needle.endswith("\n")
+        expression = re.escape(needle.removesuffix(b"\n")) + b"(?=\n)" * needle.endswith(b"\n")
         found = re.compile(expression).finditer(self.whole, start)
         at = np.fromiter((one.start() for one in found), np.int64)
+        if len(at) > MAX_SHARE * (len(self.starts) - first):
+            return None
         return np.unique(np.searchsorted(self.starts, at, side="right") - 1)
 
 
 def _join(texts: Sequence[str]) -> _Joined:
-    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    return _Joined("\n".join(("", *texts, "")), np.cumsum(lengths + 1) - lengths - 1)
+    encoded = list(map(_encoded, texts))
+    lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
+    return _Joined(b"\n".join((b"", *encoded, b"")), np.cumsum(lengths + 1) - lengths - 1)
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
