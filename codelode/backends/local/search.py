@@ -7,6 +7,8 @@ import math
 import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +36,9 @@ from codelode.model import (
 )
 from codelode.vectors import Vector
 
+#: Threads that compare vectors for all searches, while each search looks up its words itself.
+THREADS = 8
+
 
 class _Index(NamedTuple):
     """The open database file with its chunk cache."""
@@ -54,6 +59,7 @@ class LocalChunkSearch:
         self._identity = identity
         self._lock = threading.Lock()
         self._opened: _Index | None = None
+        self._beside = ThreadPoolExecutor(THREADS, thread_name_prefix="vectors")
         signature.check(folder, dim=dim, identity=identity)
 
     async def hybrid(self, asked: HybridQuery) -> Sequence[Candidate]:
@@ -157,9 +163,11 @@ class LocalChunkSearch:
         columns = snapshot.columns
         mask = columns.inside(query.filters, query.visible)
         deadline.check()
+        # At the same time, because both release the interpreter's lock.
+        vectors = self._beside.submit(copy_context().run, self._near, columns, query, mask)
         keyword = retrieval.keyword(snapshot, query, mask)
+        near = vectors.result()
         deadline.check()
-        near = self._near(columns, query, mask)
         worth_reading = _worth_reading(columns, query, list(keyword), near)
         shown = cache.take(connection, columns, sorted(worth_reading))
         similarity = retrieval.similarities(
