@@ -4,7 +4,7 @@ A language has one canonical name, in lower case, for filters, stored chunks and
 names are aliases. `languages` decides which row a path belongs to.
 
 A row is enough to have files of a language recognised and cut into chunks. How symbols, exports,
-imports and uses of names are found is described in `workers/parse/language_table.py`.
+imports and uses of names are found is described in `workers/parse/language_rules.py`.
 """
 
 from __future__ import annotations

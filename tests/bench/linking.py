@@ -29,7 +29,7 @@ from codelode.cli import redis_server
 from codelode.model import DEFAULT_REF, RepositoryName
 from workers import wire
 from workers.parse import grammars, imports, parse, uses
-from workers.parse.language_table import rules_of
+from workers.parse.language_rules import rules_of
 from workers.pull import tree
 from workers.pull.objects import Objects
 

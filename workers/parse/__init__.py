@@ -3,7 +3,7 @@
 `parse` is pure and succeeds for every input: a file without a grammar, or too large for a tree, is
 cut as text, and its health says so. Its time is not bounded: a grammar may loop forever in C, so
 a worker runs it in a process that can be killed. `guard` names files that are not worth parsing.
-`language_table` says how to add a language.
+`language_rules` says how to add a language.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workers.parse.comments import Comments
 from workers.parse.definitions import Definition
 from workers.parse.encoding import Decoded, decode, read
 from workers.parse.guards import HEAD_BYTES, guard
-from workers.parse.language_table import rules_of
+from workers.parse.language_rules import rules_of
 from workers.parse.lines import Lines
 from workers.parse.nesting import MAX_COLUMNS, is_too_deep
 from workers.parse.own_queries import OwnQueries

@@ -1,7 +1,7 @@
 """Rules that decide whether a definition can be used from outside its file.
 
 A rule sees the definition's name, signature, node type, and the kind of its parent. What is inside
-a private definition is private whatever the rule says. `language_table` says which rule applies.
+a private definition is private whatever the rule says. `language_rules` says which rule applies.
 """
 
 from __future__ import annotations

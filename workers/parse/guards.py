@@ -6,7 +6,7 @@ import codecs
 
 from codelode import languages
 from workers.parse.encoding import decode, unmarked_utf16
-from workers.parse.language_table import rules_of
+from workers.parse.language_rules import rules_of
 
 #: Bytes in which a NUL makes a file binary, as many as git reads.
 BINARY_WINDOW_BYTES = 8_000

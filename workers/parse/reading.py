@@ -27,7 +27,7 @@ from workers.parse import (
 from workers.parse.comments import Comments
 from workers.parse.definitions import Captured, Definition, capture
 from workers.parse.grammars import Captures, Matches
-from workers.parse.language_table import rules_of
+from workers.parse.language_rules import rules_of
 from workers.parse.lines import Lines
 from workers.parse.own_queries import OwnQuery
 from workers.parse.rules import Rules

@@ -9,7 +9,7 @@ from pathlib import Path
 from codelode.languages import BY_NAME
 from workers import parse as stage
 from workers.parse import grammars
-from workers.parse.language_table import RULES
+from workers.parse.language_rules import RULES
 
 ROOT = Path(__file__).parents[3]
 QUERIES = {file.stem for file in Path(stage.__file__).parent.glob("queries/*.scm")}
@@ -72,7 +72,7 @@ def test_a_row_in_each_table_and_a_query_add_a_language(tmp_path):
     for package in ("codelode", "workers"):
         shutil.copytree(ROOT / package, tmp_path / package, ignore=ignored)
     insert(tmp_path / "codelode/language_table.py", "    TEXT,\n", f"    {NAMES}\n")
-    insert(tmp_path / "workers/parse/language_table.py", '    "gleam": ', RULES_ROW)
+    insert(tmp_path / "workers/parse/language_rules.py", '    "gleam": ', RULES_ROW)
     (tmp_path / "workers/parse/queries/pony.scm").write_text(QUERY)
     done = subprocess.run(
         [sys.executable, "-P", "-c", PROGRAM],

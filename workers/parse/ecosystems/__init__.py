@@ -7,5 +7,5 @@ A module serves the languages of one ecosystem with those of these functions tha
     resolve(imp, path, layout)  the files of the repository that an import means
     packages(imp)               keys of the packages that an external import may come from
 
-`language_table` says which language uses which of these functions.
+`language_rules` says which language uses which of these functions.
 """

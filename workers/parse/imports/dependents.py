@@ -17,7 +17,7 @@ from workers.parse.ecosystems import jvm
 from workers.parse.ecosystems.layout import Layout
 from workers.parse.ecosystems.manifests import is_manifest
 from workers.parse.ecosystems.resolution import keys_of_path
-from workers.parse.language_table import RULES
+from workers.parse.language_rules import RULES
 
 #: Files of which the nearest is meant where several have the name.
 _RIVALS = tuple({extension for rules in RULES.values() for extension in rules.rivals})

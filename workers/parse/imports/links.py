@@ -26,7 +26,7 @@ from workers.parse.ecosystems.layout import Layout
 from workers.parse.ecosystems.resolution import EXTERNAL, Resolved
 from workers.parse.imports.statements import is_sound
 from workers.parse.imports.subjects import subjects_of
-from workers.parse.language_table import rules_of
+from workers.parse.language_rules import rules_of
 
 #: Most names of one external import.
 MAX_IMPORTED = 64
