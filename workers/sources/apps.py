@@ -1,7 +1,7 @@
-"""Get the tokens with which a GitHub App reads an organisation, each of which is valid for an hour.
+"""Get tokens with which a GitHub App reads an organisation; each is valid for an hour.
 
-The app signs a token of its own, and the host gives one for the installation in return. It is kept
-in memory alone.
+The app signs a token of its own, and the host returns one for the installation. It is kept in
+memory only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from codelode.github_apps import signed
 from codelode.sources import Connection
 from workers.sources.http import Host, Missing, Refused, Unprocessable
 
-#: A token of which less time is left is renewed before a request, seconds.
+#: A token that expires sooner is renewed before a request, seconds.
 LEFT_S = 300.0
 
 
@@ -38,9 +38,9 @@ async def token(
     now: float,
     permissions: Mapping[str, str] | None = None,
 ) -> Token:
-    """Have the host make a token. `rest`: what the paths of its interface begin with.
+    """Have the host make a token. `rest`: the prefix of the paths of its REST API.
 
-    `permissions`: those of the app that the token is to have, besides reading metadata; None: all.
+    `permissions`: those of the app that the token gets, besides reading metadata; None: all.
     Raises Refused, Missing, Unavailable, and InvalidSettings.
     """
     assert connection.app is not None
@@ -56,13 +56,13 @@ async def token(
     except (Refused, Missing, Unprocessable) as exc:  # 422: the app lacks the permissions
         raise (Missing if isinstance(exc, Missing) else Refused)(
             f"{exc}; check the id and the private key of the app, that it is installed in the "
-            f"organisation {connection.organisation}, and that its permissions have contents, read"
+            f"organisation {connection.organisation}, and that it has the permission contents: read"
         ) from exc
     return Token(made["token"], datetime.fromisoformat(made["expires_at"]).timestamp())
 
 
 class Authorization:
-    """Gives each request a token that is valid, and a new one after the host has refused one."""
+    """Gives each request a valid token, and a new one after the host has refused one."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Authorization:
         self._token = Token("", 0.0)
 
     async def __call__(self, asked: Host, refused: str) -> str:
-        """Return the header of a request. `refused`: one that the host has refused, or empty."""
+        """Return the header of a request. `refused`: the one that the host has refused, if any."""
         async with self._renewing:
             now = self._now()
             if self._token.expires_at - now < LEFT_S or refused == self._header:

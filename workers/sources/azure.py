@@ -1,8 +1,8 @@
-"""The repositories of an organisation on Azure DevOps.
+"""Read the repositories of an organisation on Azure DevOps.
 
 Source: "Azure DevOps Services REST API", 7.1, page "Repositories - List", as of November 2026.
-The list has no pages, and does not say when something was pushed. A wrong token is answered with a
-page for signing in and the status 203.
+The list has no pages, and does not say when something was pushed. The answer to a wrong token is a
+sign-in page with the status 203.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _VERSION: Params = {"api-version": "7.1"}
 
 
 def host(connection: Connection, token: str, pages: Pages) -> Host:
-    """Return the interface of the organisation."""
+    """Return a client for the API of the organisation."""
     pair = base64.b64encode(f":{token}".encode()).decode()
     organisation = quote(connection.organisation, safe="")
     return Host(f"{connection.url}/{organisation}", {"Authorization": f"Basic {pair}"}, pages)

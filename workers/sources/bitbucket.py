@@ -1,4 +1,4 @@
-"""The repositories of a workspace on Bitbucket Cloud, and of a Bitbucket Data Center.
+"""Read the repositories of a workspace on Bitbucket Cloud, or of a Bitbucket Data Center.
 
 Sources: "Bitbucket Cloud REST API" and "Bitbucket Data Center REST API", as of November 2026.
 """
@@ -20,14 +20,14 @@ _PAGE_OF_SERVER: Params = {"limit": 100}
 
 
 def host(connection: Connection, token: str, pages: Pages) -> Host:
-    """Return the interface of Bitbucket Cloud."""
+    """Return a client for the API of Bitbucket Cloud."""
     is_cloud = connection.url == _CLOUD
     url = "https://api.bitbucket.org" if is_cloud else connection.url
     return Host(f"{url}/2.0", {"Authorization": f"Bearer {token}"}, pages)
 
 
 def server(connection: Connection, token: str, pages: Pages) -> Host:
-    """Return the interface of a Data Center."""
+    """Return a client for the API of a Data Center."""
     headers = {"Authorization": f"Bearer {token}"}
     return Host(f"{connection.url}/rest/api/latest", headers, pages)
 
@@ -56,7 +56,7 @@ async def repositories_of_server(asked: Host, connection: Connection) -> AsyncIt
     """
     project = quote(connection.organisation, safe="")
     path = f"/projects/{project}/repos" if project else "/repos"
-    # The list of a project has archived ones, too; that of the server has them on request.
+    # The list of a project includes archived repositories; that of the server does so on request.
     params = _PAGE_OF_SERVER if project else {**_PAGE_OF_SERVER, "archived": "ALL"}
     async for row in asked.rows(path, params, within="values"):
         yield _of_server(row, connection)

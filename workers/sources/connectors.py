@@ -1,4 +1,4 @@
-"""List the kinds of code hosts, one row each."""
+"""Define a connector for each kind of code host."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from workers.sources.pages import Pages
 
 @dataclass(frozen=True, slots=True)
 class Connector:
-    """Reads one kind of host."""
+    """The functions that read one kind of host."""
 
     host: Callable[[Connection, str, Pages], Host]
     repositories: Callable[[Host, Connection], AsyncIterator[Listed]]
     permissions: Callable[[Host, Connection], Awaitable[HostPermissions]] | None = None
-    #: Returns the repositories, given those of the listing before, by asking for less than all, or
-    #: None if all must be listed. What it misses, the next complete listing has.
+    #: Returns the repositories, given those of the last listing, without listing all; None if all
+    #: must be listed. The next complete listing has the changes that it misses.
     changed: (
         Callable[[Host, Connection, Sequence[Listed]], Awaitable[Sequence[Listed] | None]] | None
     ) = None

@@ -6,8 +6,8 @@ alone. It is in no argument, URL, or file. Redirects are not followed (`workers.
 A connection may read more than those who register repositories may see. So git gets its token only
 for a repository that is followed, under the name under which it is followed.
 
-An app has a token made, which serves all runs that begin while it has enough time left and the host
-accepts it. It reads the content of repositories and nothing else.
+The host makes a token for an app, which serves all runs that begin while it has enough time left
+and the host accepts it. It can read the content of repositories and nothing else.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from workers.sources.reading import asked
 
 log = structlog.get_logger("workers")
 
-#: A token of an app of which less time is left is not given to another run, seconds.
+#: An app's token that expires sooner is not given to another run, seconds.
 LEFT_S = 1_800.0
 
-#: What a run says that lacks its token.
+#: The error of a run whose credentials are missing.
 _MISSING = (
     "the worker has no credentials for this host; the log of the pull workers and, on their "
     "machine, `codelode sources check` say where they should be"
@@ -67,13 +67,13 @@ class GitCredentials:
     ) -> Header | SshIdentity | None:
         """Return the header that git sends to the connection of a repository, or its ssh identity.
 
-        `refused`: a header that the host has refused; a token that was made for an app is not given
-        again then. None: no connection with a secret follows it.
+        None if no connection with a secret follows the repository. `refused`: a header that the
+        host has refused; if it has the token of an app, another token is made.
 
         Raises InvalidSettings if the secret is not where the sources file says, and Denied or
-        NotFound if the host gives an app no token; the log says more, because the message becomes
-        that of the run, which others than admins read. Raises Unavailable if the host does not
-        answer an app.
+        NotFound if the host gives an app no token. The log says more than the error, which becomes
+        the error of the run, so that others than admins read it. Raises Unavailable if the host
+        does not answer an app.
         """
         following = self._file.chosen(lambda one: one.repositories and one.credential)
         owner = owner_of(repository.url, following.values())
@@ -115,12 +115,12 @@ class GitCredentials:
 
 
 def _over_ssh(connection: Connection, ssh_url: str, url: str) -> tuple[str, str]:
-    """Return what the URL of a repository begins with, and what stands there if git uses ssh."""
+    """Return a prefix of the URL of a repository, and what replaces it when git uses ssh."""
     if not ssh_url:
         return "", ""
     if connection.url != sources.AZURE_CLOUD:
         return f"{connection.root}/", f"{ssh_url}/"
-    # It has other paths there, `v3/organisation/project/repository`, with the escapes of the URL.
+    # Azure has other paths there, `v3/organisation/project/repository`, with the URL's escapes.
     path = url.removeprefix(f"{connection.root}/").replace("/_git/", "/", 1)
     return url, f"{ssh_url}/v3/{quote(path)}"
 
@@ -141,7 +141,7 @@ def _header(connection: Connection, token: str) -> Header:
 
 
 def _authorization(kind: HostKind, token: str) -> str:
-    """Return how git presents a token to a kind of host: as a password, or else as it is."""
+    """Return how git presents a token to a kind of host: as a password, or as a bearer token."""
     if kind not in _USERS:
         return f"Bearer {token}"
     return f"Basic {base64.b64encode(f'{_USERS[kind]}:{token}'.encode()).decode()}"

@@ -1,8 +1,8 @@
 """Follow the repositories of connections: register, rename, index, and remove them as hosts do.
 
 - A listing that fails, for whatever reason, changes nothing and is reported.
-- One worker at a time works on a connection. If it dies half way, the next listing finds what it
-  has registered by the URLs.
+- One worker at a time works on a connection. If it dies half way, the next listing recognises what
+  it has registered by the URLs.
 - New and changed repositories are indexed by messages that workers take last, so that runs that
   somebody waits for go first.
 """
@@ -66,16 +66,16 @@ from workers.sources.reconcile import (
 
 log = structlog.get_logger("workers")
 
-#: Listings in a row that may be partial, where a host can tell what has changed. With pages of 50,
-#: an unchanged organisation of 10,000 repositories then costs 51 requests a listing in the mean.
+#: Most partial listings in a row, for a host that can tell what has changed. With pages of 50, an
+#: unchanged organisation of 10,000 repositories then costs 51 requests per listing on average.
 MOST_PARTIAL = 3
 
-#: Runs among which the last one of a repository is looked for: as many as the ledger keeps.
+#: Number of runs that are searched for the last one of a repository: as many as the ledger keeps.
 RUNS_LOOKED_AT = 1_000
 
 
 class Outbox(Protocol):
-    """Sends jobs. Raises Unavailable; what is not sent then, the periodic `reap` task sends."""
+    """Sends jobs. Raises Unavailable; the periodic `reap` task sends what was not sent then."""
 
     def pull(self, run: Run, *, is_late: bool = False) -> None: ...
 
@@ -83,7 +83,7 @@ class Outbox(Protocol):
 
 
 class Before(NamedTuple):
-    """Holds the last listing of a connection."""
+    """The last listing of a connection."""
 
     connection: Connection
     listed: Sequence[Listed]
@@ -108,7 +108,7 @@ class SourceSync:
         self._now = now
         self._pages = Pages()
         self._before: dict[str, Before] = {}  # by connection
-        self._entrusted = set[str]()  # connections of which git may read what is followed
+        self._entrusted = set[str]()  # connections whose tokens git may use: see `_is_entrusted`
 
     def due(self) -> tuple[str, ...]:
         """Follow the sources file, and return the connections with something to do now."""
@@ -150,7 +150,7 @@ class SourceSync:
     async def _run(
         self, connection: Connection, state: SourceState, owner: str, outbox: Outbox
     ) -> None:
-        """List and act while the connection is held, and store what came of it."""
+        """List and act while the connection is held, and store the outcome."""
         counted: list[Host] = []
         started = self._now()
         try:
@@ -171,9 +171,9 @@ class SourceSync:
             self._finish(state, owner, state.outcome, settled)
 
     def _asked_since(self, known: Sequence[Known]) -> Collection[str]:
-        """Return former names of which somebody started a run after the repository was renamed.
+        """Return former names for which somebody started a run after the repository was renamed.
 
-        Another one may have the name at the host now, which the next listing says.
+        Another repository may have the name at the host now; the next listing tells.
         """
         first, last = dict[str, int](), dict[str, int]()
         for number, run in enumerate(self._ledger.recent(EVERYTHING, limit=RUNS_LOOKED_AT)):
@@ -237,7 +237,7 @@ class SourceSync:
     ) -> Sequence[Listed]:
         """Return all repositories of the connection; a repeated one counts once.
 
-        If somebody asks for it, all are listed.
+        `is_asked`: somebody has asked for the listing, so it must be complete.
         """
         if connection.kind is HostKind.URLS:
             return places.urls(connection)
@@ -282,7 +282,7 @@ class SourceSync:
     def _acted(
         self, connection: Connection, planned: Plan, owner: str, outbox: Outbox
     ) -> tuple[Sequence[Step], Sequence[Known]]:
-        """Do what is planned; return what was done, and what is followed now."""
+        """Do the planned steps; return what was done, and what is followed now."""
         assert connection.repositories is not None
         before = self._states.known(connection.name)  # runs of these may be going on
         self._entrust(connection.name, owner, (*before, *known_after(planned.steps)))
@@ -296,10 +296,11 @@ class SourceSync:
         self._states.entrust(name, owner, {one.name: one.url for one in known})
 
     def _is_entrusted(self, name: str) -> bool:
-        """Return whether git may read what is followed with the token of the connection.
+        """Return whether git may use the token of the connection for what is followed.
 
-        It may not where a version that kept no list of that has followed it, or a backup was
-        restored, and the next listing may be hours away, or fail.
+        The list of what it may read is missing after a backup was restored, or if an older version,
+        which kept none, has followed the connection. The next listing, which stores the list, may
+        be hours away, or fail.
         """
         if name not in self._entrusted:
             known = self._states.known(name)
@@ -326,14 +327,14 @@ class SourceSync:
     def _unread(self, names: Sequence[RepositoryName]) -> set[str]:
         """Return the names that were never indexed because their last run failed.
 
-        The runs of these are older than those that are looked at: thousands of repositories may
-        come at once. The ledger may even have forgotten them.
+        Their last runs are not among the RUNS_LOOKED_AT newest ones, because thousands of
+        repositories may come at once. The ledger may even have forgotten them.
         """
         indexed = self._read(names)
         return {name for name in names if name not in indexed and self._has_failed(name)}
 
     def _has_failed(self, name: RepositoryName) -> bool:
-        """Return whether no run goes on, and the last one failed, as far as the ledger knows."""
+        """Return whether no run is active, and the last one failed, or the ledger has none."""
         if self._ledger.active(name) is not None:
             return False
         last = self._ledger.recent(EVERYTHING.only([name]), limit=1)
@@ -384,7 +385,7 @@ class _Acting:
             self._index(name, name)
 
     def _register(self, known: Known, before: Known | None) -> None:
-        """Register a repository as the one that it replaces was, and index what that indexes."""
+        """Register a repository like the one that it replaces, and index the refs of that one."""
         name, replaced = RepositoryName(known.name), self._replaced(known, before)
         patterns = replaced.patterns if replaced else ALL_FILES
         label, present = replaced.label if replaced else self._rules.label, self._ledger.get(name)
@@ -405,8 +406,8 @@ class _Acting:
     def _replaced(self, known: Known, before: Known | None) -> Repository | None:
         """Return the repository under its last name that is still registered.
 
-        A new name whose first run failed is not, and then the label and the patterns are those of
-        the name before.
+        A new name whose first run failed is not registered any more; the label and the patterns
+        then come from the name before.
         """
         former = (one.name for one in reversed(known.replaces))
         names = (*((before.name,) if before else ()), *former)
@@ -469,7 +470,7 @@ def _digest(refs: Sequence[RefStatus]) -> str:
 
 
 def _is_on_trial(run: Run) -> bool:
-    """Return whether a repository is registered until its plan is made; `run` is its last one."""
+    """Return whether a repository is registered only until a plan is made; `run`: its last run."""
     return run.kind is RunKind.TRIAL and not run.state.is_over
 
 

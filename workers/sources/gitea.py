@@ -1,10 +1,10 @@
-"""The repositories of a Gitea or Forgejo server, and their permissions.
+"""Read the repositories of a Gitea or Forgejo server, and their permissions.
 
-Permissions are read with the token of an administrator, repositories with that of anyone.
+Permissions need the token of an administrator; for repositories, any token will do.
 
-The server itself says what each account may read: the token acts for the account (`Sudo`). Rights
-by team, unit, organisation, and collaboration are therefore its own. The permission of a single
-collaborator, which it also offers, is wrong for those who read through a team of some units.
+The server itself says what each account may read: the token acts for the account (`Sudo`). So the
+server itself applies the rights by team, unit, organisation, and collaboration. Its API for the
+permission of a single collaborator is wrong for those who read through a team with some units only.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _PAGE: Params = {"limit": 100}
 _SEARCH: Params = {**_PAGE, "sort": "id", "order": "asc"}
 _LATEST: Params = {**_PAGE, "sort": "updated", "order": "desc"}
 
-#: Time by which an update may be older than another one that was seen before it, seconds: it has
-#: the time of the process that made it, and is seen when that has ended.
+#: Most seconds by which an update may be older than one that was listed before it: its time is set
+#: by the process that makes it, and it is listed only when that has ended.
 _LATE_S = 60.0
 
 
 def host(connection: Connection, token: str, pages: Pages) -> Host:
-    """Return the interface of the server."""
+    """Return a client for the API of the server."""
     return Host(f"{connection.url}/api/v1", {"Authorization": f"token {token}"}, pages)
 
 
@@ -47,13 +47,12 @@ async def repositories(asked: Host, connection: Connection) -> AsyncIterator[Lis
 async def changed(
     asked: Host, connection: Connection, before: Sequence[Listed]
 ) -> Sequence[Listed] | None:
-    """Return the repositories, given those of the listing before: one request if nothing changed.
+    """Return the repositories, given those of the last listing: one request if nothing changed.
 
-    A push and the creation of a repository make it the one that was updated last, so they are on
-    the first pages; a repository that came or went otherwise makes another number of them, and
-    None. Its name, state, visibility, topics, and default branch may change without an update, and
-    are seen on these pages alone. A mirror has the time of its last commit, so all of them are
-    listed.
+    A repository that was pushed to or created is the latest updated one, so it is on the first
+    pages. If any other came or went, the number of repositories differs, and None is returned. A
+    name, state, visibility, topics, or default branch may change without an update, which is seen
+    on these pages only. A mirror has the time of its last commit, so all mirrors are listed.
     """
     newest = max((_updated(one) for one in before if not one.is_mirror), default=None)
     if newest is None:
@@ -137,7 +136,7 @@ def _may_log_in(user: Mapping[str, Any]) -> bool:
 
 
 async def _check_sudo(asked: Host, users: Sequence[Mapping[str, Any]]) -> None:
-    """Raise Refused if the server does not act for others, for whom it would answer wrongly.
+    """Raise Refused if the server ignores the header Sudo.
 
     A proxy that drops the header would let everyone read what the administrator reads.
     """
@@ -152,7 +151,7 @@ async def _check_sudo(asked: Host, users: Sequence[Mapping[str, Any]]) -> None:
 async def _repositories(
     asked: Host, connection: Connection, built: PermissionsBuilder
 ) -> tuple[list[str], bool]:
-    """Add all repositories; return those that are public, and whether some are only called so."""
+    """Add all repositories; return the public ones, and whether a private organisation has some."""
     public, has_hidden_public = [], False
     async for row in asked.rows("/repos/search", _SEARCH, within="data"):
         if connection.organisation.lower() not in ("", row["owner"]["login"].lower()):
@@ -177,7 +176,7 @@ async def _verified_emails(asked: Host) -> dict[str, list[str]]:
 async def _grant(
     asked: Host, built: PermissionsBuilder, account: str, login: str, params: Params
 ) -> None:
-    """Add what an account may read; nothing if the account is gone or may not be asked for."""
+    """Add what an account may read; nothing if the account is gone or hidden from the token."""
     seen = asked.rows("/repos/search", params, headers={"Sudo": login}, within="data")
     with asked.list_may_be_withheld():
         readable = [str(row["id"]) async for row in seen if row["permissions"]["pull"]]

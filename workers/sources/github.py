@@ -1,10 +1,10 @@
-"""The repositories of an organisation on GitHub, or on an Enterprise server, and their permissions.
+"""Read the repositories of an organisation on GitHub or an Enterprise server, and permissions.
 
-Few requests, because they are limited to 5,000 an hour. To follow the repositories, their list of
-REST suffices, in conditional requests. For permissions, repositories with their direct
-collaborators and members with their verified addresses come in pages of 100 over GraphQL, the
-repositories and members of teams over REST, with conditional requests. With a base permission of
-the organisation every member reads every repository, so teams are not read.
+Few requests are sent, because the limit is 5,000 an hour. Following the repositories takes only
+their list from REST, in conditional requests. For permissions, GraphQL gives the repositories with
+their direct collaborators, and the members with their verified addresses, in pages of 100; REST
+gives the repositories and members of teams, in conditional requests. If the organisation has a base
+permission, every member reads every repository, so teams are not read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ query($login: String!, $cursor: String) { organization(login: $login) {
 
 
 def host(connection: Connection, secret: str, pages: Pages) -> Host:
-    """Return the interface of the server, without the version of REST.
+    """Return a client for the APIs of the server, GraphQL and REST: see `rest`.
 
     `secret`: the token, or the private key of an app.
     """
@@ -55,7 +55,7 @@ def host(connection: Connection, secret: str, pages: Pages) -> Host:
 
 
 def rest(connection: Connection) -> str:
-    """Return what the paths of REST begin with; those of GraphQL do not."""
+    """Return the prefix of the paths of REST; those of GraphQL have none."""
     return "" if connection.url == _CLOUD else "/v3"
 
 
@@ -78,7 +78,7 @@ async def repositories(asked: Host, connection: Connection) -> AsyncIterator[Lis
 
 
 def _visibility(row: Mapping[str, Any]) -> HostVisibility:
-    """Return the visibility, which old Enterprise servers give as a flag alone."""
+    """Return the visibility, which old Enterprise servers give only as a flag."""
     usual = HostVisibility.PRIVATE if row["private"] else HostVisibility.PUBLIC
     return HostVisibility(row.get("visibility") or usual)
 
@@ -90,7 +90,7 @@ async def permissions(asked: Host, connection: Connection) -> HostPermissions:
 
 
 class _Reading:
-    """One reading of an organisation."""
+    """Reads the permissions of an organisation once."""
 
     def __init__(self, asked: Host, connection: Connection, built: PermissionsBuilder) -> None:
         self._asked, self._built = asked, built
@@ -144,7 +144,7 @@ class _Reading:
         return await self._ids(path, {**_PAGE, "affiliation": "direct"})
 
     async def _has_base_permission(self) -> bool:
-        """Return whether every member may read every repository; the token may not see it."""
+        """Return whether every member may read every repository; False if that is hidden."""
         found = await self._asked.get(self._path)
         return found.get("default_repository_permission") not in (None, "none")
 
@@ -154,7 +154,7 @@ class _Reading:
                 group.create_task(self._team(f"{self._path}/teams/{quote(team['slug'], safe='')}"))
 
     async def _team(self, path: str) -> None:
-        """Add what a team reads; its list of members has those of the teams below it too."""
+        """Add what a team reads; its list of members includes those of its child teams."""
         members = await self._ids(f"{path}/members", _PAGE)
         self._built.grant_all(members, await self._ids(f"{path}/repos", _PAGE))
 
@@ -179,9 +179,10 @@ class _Reading:
 
 
 def _page(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the page in an answer of GraphQL, which tells of errors with status 200.
+    """Return the page in an answer of GraphQL, which reports errors with status 200.
 
-    That the token may not see the collaborators of a repository concerns that repository alone.
+    An error that hides the collaborators of a repository from the token concerns only that
+    repository, so it is ignored.
     """
     errors = [
         one

@@ -1,4 +1,4 @@
-"""The projects of a GitLab server, or of one group on it, and their permissions.
+"""Read the projects of a GitLab server, or of one group on it, and their permissions.
 
 The members of each project, inherited and invited ones included, cost a request per project.
 Accounts, with their verified addresses, are listed for the whole server, which requires the token
@@ -26,12 +26,12 @@ _READS_CODE = 20
 
 
 def host(connection: Connection, token: str, pages: Pages) -> Host:
-    """Return the interface of the server."""
+    """Return a client for the API of the server."""
     return Host(f"{connection.url}/api/v4", {"PRIVATE-TOKEN": token}, pages)
 
 
 async def repositories(asked: Host, connection: Connection) -> AsyncIterator[Listed]:
-    """Yield the projects that the token reads, but none that wait for their deletion.
+    """Yield the projects that the token reads, except those marked for deletion.
 
     Their sizes cost the host much, so they are asked for only if a rule needs them. The time of the
     last activity may be an hour late.
@@ -91,7 +91,7 @@ def _projects(
 async def _accounts(
     asked: Host, connection: Connection, built: PermissionsBuilder
 ) -> tuple[list[str], list[str]]:
-    """Add the accounts of the server; return them, and those that are no external users.
+    """Add the accounts of the server; return all of them, and those that are no external users.
 
     External users see no internal projects.
     """
@@ -124,5 +124,5 @@ async def _add_members(asked: Host, built: PermissionsBuilder, project: str) -> 
 
 
 def _is_open(row: Mapping[str, Any], visibility: str) -> bool:
-    """Return whether all accounts that the visibility admits read the code of a project."""
+    """Return whether a project has the visibility, and everyone it admits may read the code."""
     return bool(row["visibility"] == visibility and row["repository_access_level"] == "enabled")

@@ -1,4 +1,4 @@
-"""Ask the REST and GraphQL interfaces of code hosts, over one connection pool per host.
+"""Call the REST and GraphQL APIs of code hosts, over one connection pool per host.
 
 Lists are followed to their end, requests are repeated after the pauses that the host asks for,
 unchanged pages are answered with 304, answers and requests have bounds, and the token goes to no
@@ -39,11 +39,11 @@ MAX_PAUSE_S = 30.0
 MAX_ASKED_PAUSE_S = 120.0
 #: Requests of one sync, repeated ones included. Reading 10,000 repositories takes up to 20,000.
 MAX_REQUESTS = 200_000
-#: The states of answers that are taken.
+#: The status codes of accepted answers.
 _ANSWERED = (httpx.codes.OK, httpx.codes.CREATED, httpx.codes.NOT_MODIFIED)
-#: The states of answers that say no, unless a limit of requests is meant.
+#: The status codes of refusals, unless the answer reports a rate limit.
 _REFUSED = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
-#: Part of a refusal that is quoted: it is the host's own text.
+#: Most characters of the host's own message that an error quotes.
 _QUOTED_CHARS = 200
 
 
@@ -56,7 +56,7 @@ class Missing(NotFound):
 
 
 class Unprocessable(Unavailable):
-    """The host finds fault with what is asked: 422. It says nothing about rights, and is final."""
+    """The host rejects the content of a request: 422. Says nothing about rights; is not retried."""
 
 
 class _Answer(NamedTuple):
@@ -67,13 +67,13 @@ class _Answer(NamedTuple):
 
 @dataclass(eq=False)
 class Host:
-    """The interface of one host, as an asynchronous context manager.
+    """A client for the API of one host, as an asynchronous context manager.
 
     Raises Refused and Missing for what the host refuses, and Unavailable for everything that may
     work later.
     """
 
-    url: str  # of the interface, without a slash at the end
+    url: str  # of the API, without a slash at the end
     headers: Mapping[str, str] = field(repr=False)
     pages_held: Pages
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -140,7 +140,7 @@ class Host:
             page = await self._page(path, following, headers or {})
             found = page.rows.get(within) if within and isinstance(page.rows, dict) else page.rows
             if not isinstance(found, list):
-                raise Unavailable(f"{self._name} answers {path} with something else than a list")
+                raise Unavailable(f"{self._name} answers {path} with something other than a list")
             yield page._replace(rows=found)
             following = page.following or _continued(page.rows, following)
 
@@ -149,11 +149,11 @@ class Host:
         return (await self._page(path, {}, headers or {})).rows
 
     async def post(self, path: str, body: object) -> Any:
-        """Send a JSON document that only asks, as GraphQL does; return the answer."""
+        """Send a JSON document that only queries, as in GraphQL; return the answer."""
         return _json(await self._sent("POST", path, {}, {}, body), self._name)
 
     async def ask_as(self, authorization: str, method: str, path: str, body: object = None) -> Any:
-        """Return a JSON document, asked for with other credentials, which is not held."""
+        """Return a JSON document, requested with other credentials and not cached."""
         headers = {"Authorization": authorization}
         return _json(await self._sent(method, path, {}, headers, body), self._name)
 
@@ -233,7 +233,7 @@ class Host:
                 return _Answer(answer.status_code, answer.headers, bytes(content))
 
     async def _pause(self, attempt: int, asked_s: float | None, failure: Unavailable) -> None:
-        """Wait as long as the host asks, or longer after each attempt, by a random part of it."""
+        """Wait as long as the host asks, or else longer after each attempt; with random jitter."""
         if asked_s is not None and asked_s > MAX_ASKED_PAUSE_S:
             raise Unavailable(f"{failure}; it asks to wait for {asked_s:.0f} s") from failure
         longest_s = min(MAX_PAUSE_S, FIRST_PAUSE_S * 2**attempt)
@@ -269,7 +269,7 @@ def _json(answer: _Answer, name: str) -> Any:
     try:
         return json.loads(answer.content)
     except (ValueError, RecursionError) as exc:
-        raise Unavailable(f"{name} answers with something else than JSON") from exc
+        raise Unavailable(f"{name} answers with something other than JSON") from exc
 
 
 def _following(headers: httpx.Headers) -> Params | None:
@@ -302,9 +302,9 @@ def _continued(document: Any, params: Params) -> Params | None:
 
 
 def _may_grow(page: Page, params: Params) -> bool:
-    """Return whether a page can get a following one while its own content stays the same.
+    """Return whether another page may come to follow this one without changing it.
 
-    The ETag of the last page of a list, if it is full, does not tell that there are more rows now.
+    The ETag of a full last page stays the same when the list gets more rows.
     """
     is_last = isinstance(page.rows, list) and page.following is None
     return is_last and len(page.rows) >= int(params.get("per_page", 0))

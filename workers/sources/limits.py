@@ -1,4 +1,4 @@
-"""Read what code hosts say about their limits of requests."""
+"""Read the rate limits in the headers of code hosts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from codelode.request_budget import RequestBudget, tightest
 
 
 class _Names(NamedTuple):
-    """The headers of a host."""
+    """The names of the headers with a rate limit."""
 
     allowed: str  # requests in a period
     left: str  # of these
@@ -20,13 +20,13 @@ class _Names(NamedTuple):
     resource: str  # what the limit is for
 
 
-#: Bitbucket Data Center has the first ones without a time; Bitbucket Cloud tells no number left.
+#: Bitbucket Data Center sends the first ones without a time; Bitbucket Cloud, without what is left.
 _HEADERS = (
     _Names(*(f"x-ratelimit-{name}" for name in ("limit", "remaining", "reset", "resource"))),
     _Names(*(f"ratelimit-{name}" for name in ("limit", "remaining", "reset", "name"))),  # GitLab
 )
 
-#: Numbers that are taken, below 10^12: no limit is larger, and a larger time is not in seconds.
+#: Accepted numbers are below 10^12: no limit is larger, and a larger time is not in seconds.
 _NUMBER = re.compile(r"[0-9]{1,12}")
 
 
@@ -56,7 +56,7 @@ class Budgets:
         self._told: dict[str, RequestBudget] = {}
 
     def hear(self, headers: Mapping[str, str]) -> None:
-        """Take in the headers of an answer."""
+        """Record the limits in the headers of an answer."""
         for names in _HEADERS:
             allowed, left, at = (_number(headers.get(name, "")) for name in names[:3])
             if allowed and left is not None:
@@ -64,7 +64,7 @@ class Budgets:
                 self._told[headers.get(names.resource, "")] = told
 
     def tightest(self) -> RequestBudget:
-        """Return the one of which the smallest part is left."""
+        """Return the budget of which the smallest share is left."""
         return tightest(self._told.values())
 
 

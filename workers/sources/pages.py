@@ -1,4 +1,4 @@
-"""Keep the pages that a code host may say are unchanged."""
+"""Cache the pages of code hosts, for conditional requests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-#: Unchanged pages that are held in memory for conditional requests, and their size together, bytes.
+#: Most pages that are cached, in memory, and the most bytes that all of them have.
 PAGES_HELD = 5_000
 MAX_HELD_BYTES = 64 << 20
 
@@ -22,7 +22,7 @@ class Page(NamedTuple):
 
 
 class HeldPage(NamedTuple):
-    """A page and what the host calls this version of it."""
+    """A cached page, and the ETag of this version of it."""
 
     etag: str
     content: bytes  # parsed, it would take several times as much memory
@@ -30,7 +30,7 @@ class HeldPage(NamedTuple):
 
 
 class Pages:
-    """The pages that a host may say are unchanged, of one process; those used last are kept."""
+    """The cached pages of one process; the least recently used ones are dropped."""
 
     def __init__(self) -> None:
         self._held: OrderedDict[object, HeldPage] = OrderedDict()

@@ -1,7 +1,8 @@
 """Read the permissions of code hosts, so that everyone finds what they may read at the host.
 
 - 401, 403, and 404 revoke: nobody but admins sees the repositories of the connection.
-- 429, 5xx, and a host that does not answer change nothing, until the age limit closes them.
+- 429, 5xx, and a host that does not answer change nothing, until the permissions reach their age
+  limit.
 - The state is replaced as a whole, and only by the worker that holds the connection.
 """
 
@@ -72,7 +73,7 @@ class PermissionSync:
             self._states.release(name, owner)
 
     def _followed(self) -> Mapping[str, Connection]:
-        """Return the connections to sync, as the file has them; the last good ones if it is bad.
+        """Return the connections to sync: those of the file, or of its last good version.
 
         Without a file, what is declared stays declared: if only this worker lacks the setting,
         the repositories of a connection must not fall back to their labels.

@@ -1,7 +1,8 @@
-"""List the repositories of places that are no code hosts: a list of URLs, a folder.
+"""List the repositories of connections that are no code hosts: a list of URLs, or a folder.
 
-Nobody says there when something was pushed, so each listing has all of them indexed again, which
-costs a `git ls-remote` for one that is unchanged. The identity of a repository is its address.
+They do not say when something was pushed, so repositories are indexed again at the intervals in
+`workers.sources.reconcile`, which costs a `git ls-remote` for an unchanged one. A repository is
+identified by its address.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def urls(connection: Connection) -> list[Listed]:
 def folder(connection: Connection) -> list[Listed]:
     """Return the repositories directly in a folder. Raises Unavailable if it cannot be listed.
 
-    Whether the setting CODELODE_LOCAL_PATHS allows one is checked when it is registered.
+    Whether the setting CODELODE_LOCAL_PATHS allows a repository is checked when it is registered.
     """
     try:
         with os.scandir(connection.url) as entries:

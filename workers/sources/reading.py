@@ -1,4 +1,4 @@
-"""Read a connection while this worker holds it, and translate what can go wrong."""
+"""Read a connection while this worker holds it, and translate errors in the host's answers."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class Holding(Protocol):
 
 
 async def while_held(states: Holding, name: str, owner: str, reading: Awaitable[T]) -> T:
-    """Return what is read while the connection is held. Raises Unavailable if it is lost."""
+    """Return the result of `reading`. Raises Unavailable if another worker takes the connection."""
     read = asyncio.ensure_future(reading)
     keeping = asyncio.create_task(_keep(states, name, owner))
     await asyncio.wait({read, keeping}, return_when=asyncio.FIRST_COMPLETED)
     if not read.done():
         read.cancel()
-        raise Unavailable("the worker lost the connection to another one")
+        raise Unavailable("another worker has taken over the connection")
     keeping.cancel()
     return read.result()
 
 
 async def asked(host: Host, counted: list[Host], ask: Callable[[Host], Awaitable[T]]) -> T:
-    """Return the answers of a host; answers of an unknown form raise Unavailable."""
+    """Return what `ask` reads from a host. Raises Unavailable for an answer of unknown form."""
     try:
         async with host:
             counted.append(host)
@@ -62,5 +62,5 @@ def _translated(exc: Exception) -> Exception:
     return exc
 
 
-#: What reading an answer raises that lacks a field, or has it in another form.
+#: Errors from reading an answer that lacks a field, or has one of another type.
 _MALFORMED = (KeyError, TypeError, AttributeError, ValueError)

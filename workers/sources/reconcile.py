@@ -1,9 +1,9 @@
 """Compare what a code host lists with what is followed, and say what to do. Pure functions.
 
-- A repository is the one with the same id at the host, so a rename and a move keep it.
-- "Gone" is only what a complete listing lacks, for longer than the time of grace. A listing that
-  failed never gets here.
-- A listing that would remove much at once removes nothing until somebody confirms it.
+- A repository is identified by its id at the host, so it stays the same when renamed or moved.
+- A repository is gone only if complete listings lack it for longer than the grace period. A listing
+  that failed never gets here.
+- A listing that would remove many at once removes none until somebody confirms it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from codelode.model import RepositoryName
 from codelode.repository_rules import Listed, RepositoryRules
 from codelode.repository_sources import Action, Change, Former, Known, fraction
 
-#: So many repositories may leave at once without a confirmation, and otherwise up to this share.
+#: Repositories that may leave at once without a confirmation: this number, or this share of all if
+#: that is more.
 FEW = 3
 SHARE = 0.5
 
@@ -27,29 +28,29 @@ SHARE = 0.5
 #: be late to say so (GitLab, up to an hour), and a run may have failed.
 REFRESH_S = 86_400.0
 
-#: Where a host does not say what was pushed, a repository is asked at each listing, and after it
-#: had no news once or more often, only at every second and fourth one. A repository that was
-#: never indexed, and whose run failed long ago, is tried at every fourth listing: thousands of them
-#: would keep the workers busy.
+#: How often the interval between checks of an unchanged repository doubles, where a host does not
+#: say what was pushed: it is checked at each listing; after one check without news, at every second
+#: listing; after more, at every fourth. A repository that was never indexed, and whose run failed
+#: long ago, is tried at every fourth listing: thousands of them would keep the workers busy.
 MOST_UNCHANGED = 2
 
-#: Share of an interval by which the turn of a repository may be earlier, so that not all have it at
-#: once, and so that a listing that is early itself is not too early for it.
+#: Share of an interval by which the turn of a repository may be early, so that not all have it at
+#: once, and that a listing which is itself early does not miss it.
 SPREAD = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """Holds what is registered here. `urls` has every repository; the others are names in it.
+    """The repositories that are registered here. `urls` has all; the others are names in it.
 
-    What is only registered until a plan of it is made is not in `urls`.
+    A repository that is registered only until a plan is made is not in `urls`.
     """
 
     urls: Mapping[RepositoryName, str]
     of_others: Collection[str] = ()  # names that other connections follow
-    #: Names that no connection follows and that are indexed, so that whoever registered them could
-    #: have them read. Others are not adopted: they would be read with the secret of the connection
-    #: under a name that somebody has chosen who may see that name alone.
+    #: Names that no connection follows and that are indexed, so whoever registered them could have
+    #: them read. Others are not adopted: the connection's secret would read them, under a name that
+    #: somebody has chosen who may see that name, but perhaps not that repository.
     read: Collection[str] = ()
     failed: Collection[str] = ()  # names whose last run failed
     #: Names that were never indexed, because their last run failed long ago, or is not known.
@@ -59,24 +60,24 @@ class Here:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A change with what to do it with."""
+    """A change, with the repository as it is after and before it."""
 
     change: Change
-    known: Known | None  # as it is afterwards; None: it is not followed
+    known: Known | None  # after the change; None: it is not followed
     before: Known | None = None
-    is_reused: bool = False  # its name was that of another repository, whose label does not hold
+    is_reused: bool = False  # its name was another repository's, whose label must not apply to it
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Holds what to do with each repository, in order."""
+    """The steps for all repositories, in order."""
 
     steps: tuple[Step, ...]
     waiting: str = ""  # why removals wait for a confirmation; empty: none does
 
 
 def changes(steps: Sequence[Step]) -> tuple[Change, ...]:
-    """Return the changes of the steps that change something, and then what is paused."""
+    """Return the changes of the steps that change something, then those of paused repositories."""
     found = [step.change for step in steps if step.change.action is not Action.KEEP]
     return tuple(sorted(found, key=lambda one: one.action is Action.PAUSE))
 
@@ -96,10 +97,10 @@ def reconcile(
     is_confirmed: bool = False,
     is_asked: bool = False,
 ) -> Plan:
-    """Return what makes the followed repositories those that the host lists and the rules select.
+    """Return a plan that makes the followed repositories those that the rules select of the listed.
 
-    `listed` must be complete. `is_asked`: somebody wants it now, so that repositories have their
-    turn of which the host does not say what was pushed.
+    `listed` must be complete. `is_asked`: somebody has asked for it, so that all repositories have
+    their turn for which the host does not report pushes.
     """
     comparing = _Comparing(here, rules, now, is_asked=is_asked)
     comparing.names_before = {name for one in known for name in _names(one)}
@@ -191,7 +192,7 @@ class _Comparing:
         self.steps.append(Step(Change(Action.CONFLICT, listed.name, reason), None))
 
     def _registered_as(self, listed: Listed) -> RepositoryName | None:
-        """Return the name of the repository here, of several the one that it would get now."""
+        """Return the name that the repository has here; of several, the one it would get now."""
         own = _name(listed)
         names = self._by_place.get(_place(listed.url), [])
         names = [name for name in names if name == own or name in self._here.read]
@@ -222,7 +223,7 @@ class _Comparing:
         return "a day has passed" if waited_s >= REFRESH_S * (1 - early) else ""
 
     def _turn_s(self, known: Known, early: float) -> float:
-        """Return after what time a repository is asked again whose host does not tell of pushes."""
+        """Return the seconds between checks of a repository whose host does not report pushes."""
         times = 2**known.unchanged if self._is_unchanged(known) else 1
         return self._every_s * (times * (1 - early) if times > 1 else 1 - SPREAD)
 
@@ -270,7 +271,7 @@ def _is_paused(known: Known, listed: Listed | None, rules: RepositoryRules) -> b
 
 
 def _name(listed: Listed) -> RepositoryName:
-    """Return the name here; empty: none can be made."""
+    """Return the name that the repository gets here; empty: none can be made."""
     try:
         return hosted_name(listed.name)
     except InvalidQuery:
@@ -287,18 +288,18 @@ def _place(url: str) -> str:
 
 
 def is_replaced(former: Former, url: str) -> bool:
-    """Return whether a URL that is registered under a former name is still that of then."""
+    """Return whether a former name is still registered with the URL that it had then."""
     return not former.url or _place(url) == _place(former.url)
 
 
 def _is_foreign(known: Known, here: Here, *urls: str) -> bool:
-    """Return whether the name belongs to a repository that somebody registered in its place."""
+    """Return whether somebody has registered another repository under the name."""
     url = here.urls.get(RepositoryName(known.name))
     return url is not None and _place(url) not in map(_place, (known.url, *urls))
 
 
 def _conflict(known: Known, here: Here) -> Step:
-    """Return the step that forgets a repository, and leaves the one of its name as it is."""
+    """Return the step that stops following a repository, and keeps the other one of its name."""
     url = here.urls[RepositoryName(known.name)]
     return Step(Change(Action.CONFLICT, known.name, f"this is the name of {url} now"), None)
 
@@ -312,7 +313,7 @@ def _leaving(
         return Step(Change(Action.REMOVE, known.name, reason), None, known)
     since = known.missing_since or now
     if now - since >= rules.grace_s:
-        reason = "its host has not listed it for the time of grace"
+        reason = "its host has not listed it for the grace period"
         return Step(Change(Action.REMOVE, known.name, reason), None, known)
     left_s = rules.grace_s - (now - since)
     reason = f"its host does not list it; it leaves in {left_s / 3_600:.1f} h"
@@ -340,7 +341,7 @@ def _waiting(step: Step) -> Step:
 
 
 def _plan(steps: Sequence[Step], waiting: str) -> Plan:
-    """Return the plan; a former name that another repository has now is not replaced."""
+    """Return the plan; a former name that another repository has now is not removed."""
     names = {one.name for one in known_after(steps)}
     return Plan(tuple(_without(step, names) for step in steps), waiting)
 

@@ -231,7 +231,7 @@ def test_an_app_that_may_not_read_content_is_told_at_once_with_the_remedy(
         credentials(repository)
 
     assert "422 (The permissions requested are not granted" in logged[-1]["error"]
-    assert "contents, read" in logged[-1]["error"]
+    assert "contents: read" in logged[-1]["error"]
     assert github.asked.count(MINT) == 1  # nothing is gained by asking again
 
 
