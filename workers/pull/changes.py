@@ -181,13 +181,13 @@ def _have_other_queries(files: Mapping[str, SourceFile], records: Mapping[str, F
 def _reader(revision: Revision, objects: Objects, max_bytes: int) -> Read:
     """Return a reader of the commit's files: None for a path that does not exist.
 
-    It returns one byte more than `max_bytes` of a larger file.
+    Of a file larger than `max_bytes`, it returns one byte more than that.
     """
     return lambda path: objects.read(f"{revision}:{path}", max_bytes=max_bytes + 1)
 
 
 def _listed_reader(files: Mapping[str, SourceFile], objects: Objects, max_bytes: int) -> Read:
-    """Return such a reader that asks git only for files that exist, not for every folder."""
+    """Return a reader as `_reader` does, which asks git only for files that exist."""
 
     def read(path: str) -> bytes | None:
         file = files.get(path)

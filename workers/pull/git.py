@@ -47,10 +47,11 @@ log = structlog.get_logger("workers")
 LOCAL_TIMEOUT_S = 600.0
 #: Memory that git may use, bytes; files that it maps do not count.
 MEMORY_BYTES = 4 << 30
-#: Becomes the command "$@" after limiting its memory to $0 kilobytes.
+#: Shell script that limits its memory to $0 kilobytes and becomes the command "$@".
 _LIMITED = 'ulimit -d "$0" && exec "$@"'
-#: Becomes the command "$0" "$@" while another shell watches the pipe at its input, and kills the
-#: whole group when the pipe ends without a line. {pipe}: a free descriptor, of one digit.
+#: Shell script that becomes the command "$0" "$@" while another shell watches the pipe at its
+#: input, and kills the whole group when the pipe ends without a line. {pipe}: a free descriptor, of
+#: one digit.
 _WATCHED = (
     'exec {pipe}<&0 </dev/null; (trap "" TERM; read -r _ <&{pipe} || kill -KILL 0) '
     '>/dev/null 2>&1 & exec "$0" "$@" {pipe}<&-'
@@ -139,7 +140,7 @@ _PROGRAMS = (
 
 _SSH_OPTIONS = (
     "-oBatchMode=yes -oStrictHostKeyChecking=yes -oConnectTimeout=30 -oServerAliveInterval=15"
-    # A session that is shared could be one that was opened with another key.
+    # A shared session could have been opened with another key.
     " -oControlMaster=no -oControlPath=none"
 )
 
@@ -174,7 +175,7 @@ _REMEDIES = (
     (
         "REMOTE HOST IDENTIFICATION HAS CHANGED",
         "the key of the host is not the one in known_hosts: if the host has published a new key, "
-        "put that in",
+        "replace it there",
     ),
     ("Host key verification failed", "add the host to known_hosts"),
     ("Permission denied (", "the host does not accept the ssh key: register its public key there"),
@@ -186,7 +187,7 @@ _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 def environment(
     *, protocols: str = "", trusted: str = "", access: Header | SshIdentity | None = None
 ) -> dict[str, str]:
-    """Return the whole environment of a git call, which holds none of our settings.
+    """Return the whole environment of a git call, which holds none of codelode's settings.
 
     `protocols`: the protocols that git may use, separated by `:`; none by default. `trusted`: a
     local repository that may belong to another user; it is read without the user's configuration.
@@ -240,10 +241,10 @@ def run(
     """Run `git ARGUMENTS` and return its output.
 
     `readable`: the only folders below which git can read, besides its programs; None: all.
-    `hold` are file descriptors, of a lock, that stay open as long as git runs. A call that holds
-    one gets no `stdin`, and all of its processes are killed when this process ends in any way: a
-    transport would wait for its host. (The kernel's signal at the death of a parent reaches only
-    its child, and comes at the end of the thread that started it.)
+    `hold`: file descriptors, of a lock, that stay open as long as git runs. A call that holds one
+    gets no `stdin`, and all of its processes are killed when this process ends in any way: a
+    transport would go on waiting for its host. (The kernel's signal at the death of a parent
+    reaches only its child, and comes already when the thread that started it ends.)
 
     `on_line` receives each line of git's messages, progress among them, from another thread. Raises
     TimedOut at the deadline or when no message came for `stall_s`, Rejected if git needs more
@@ -310,7 +311,7 @@ def _input(content: bytes) -> Iterator[IO[bytes] | int]:
 
 @contextmanager
 def _end_of_this_process() -> Iterator[int]:
-    """Return a pipe that brings a line when its user is done, and none if this process ends."""
+    """Yield a pipe that ends with a line after the block, and without one if this process ends."""
     reader, writer = os.pipe()
     try:
         yield reader
@@ -321,7 +322,7 @@ def _end_of_this_process() -> Iterator[int]:
 
 
 def _watched_by_a_shell(command: Sequence[str], hold: Sequence[int]) -> Sequence[str]:
-    """Return the command with a shell that kills it when the pipe at its input ends."""
+    """Return the command; if it holds a lock, with a shell that kills it as `_WATCHED` says."""
     if not hold:
         return command
     free = next(number for number in range(3, 10) if number not in hold)
@@ -390,7 +391,7 @@ def _command(arguments: Sequence[str]) -> str:
 
 
 def bounded(*arguments: str, memory_bytes: int = MEMORY_BYTES) -> tuple[str, ...]:
-    """Return the command `git ARGUMENTS`, its memory and that of what it starts limited, on Linux.
+    """Return the command `git ARGUMENTS`; on Linux, it and what it starts have limited memory.
 
     A shell sets the limit before it becomes git: a limit that is set once git runs misses the
     transport that git has already started. Raises InvalidSettings if there is no git.
@@ -412,7 +413,7 @@ class _Heard:
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """Say when a call is ended before git ends by itself."""
+    """The conditions under which a call is ended before git ends by itself."""
 
     command: str
     timeout_s: float

@@ -48,10 +48,11 @@ def is_available() -> bool:
 
 
 def started(start: Callable[[], T], readable: Iterable[Path]) -> T:
-    """Return what `start` returns, whose programs can read only these files and folders.
+    """Call `start` so that programs it starts can read only these files and folders.
 
-    It is called in a thread of its own, because a thread is restricted for good. Paths that do not
-    exist are left out. Writing is not restricted. Raises OSError if the kernel refuses.
+    Returns its result. It is called in a thread of its own, because a thread is restricted for
+    good. Paths that do not exist are ignored. Writing is not restricted. Raises OSError if the
+    kernel refuses.
     """
     with ThreadPoolExecutor(max_workers=1) as thread:
         thread.submit(_restrict, readable).result()

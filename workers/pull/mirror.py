@@ -1,7 +1,7 @@
 """Keep a bare mirror of each registered repository, and update it from the source repository.
 
-A mirror has all branches and tags, and of a checkout that `codelode watch` follows its working
-copy. Its HEAD is the default branch of the source, or a commit if the source is detached and has
+A mirror has all branches and tags, and the working copy of a checkout that `codelode watch`
+follows. Its HEAD is the default branch of the source, or a commit if the source is detached and has
 none. The first clone is made under another name and then renamed, so a folder with the name of a
 mirror is always complete. Syncs of a mirror are serialised by a lock. The git process holds the
 lock too, so that the next sync waits for a fetch whose worker was killed.
@@ -40,7 +40,7 @@ from workers.pull.tree import checked
 Progress = Callable[[str], None]
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-#: The beginning of a commit id, of the least length that git accepts.
+#: The beginning of a commit id, at least as long as git requires.
 _ABBREVIATED = re.compile(r"[0-9a-f]{4,39}")
 #: Most commits listed in the error about an ambiguous beginning.
 _COMMITS_NAMED = 3
@@ -54,7 +54,7 @@ _transfers = Slots(8)
 
 
 def _no_credentials(*_: object) -> None:
-    """Return nothing; a function, because a lambda could not go to a process."""
+    """Return None. A lambda could not be pickled for another process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ class Mirrors:
     local_paths: str = ""  # the setting: which local repositories may be read
     max_refs: int = 200_000
     git_memory_bytes: int = git.MEMORY_BYTES  # of a git process that transfers objects
-    #: Returns what git needs to read a repository, given also the header that its host has refused,
-    #: or None; None: nothing.
+    #: Returns what git needs to read a repository, if anything. The second argument is the header
+    #: that its host has just refused, if any.
     credentials: Callable[[Repository, Header | None], Header | SshIdentity | None] = (
         _no_credentials
     )
@@ -167,7 +167,7 @@ class Mirrors:
         return _unknown_ref(mirror, wanted)
 
     def committed_at(self, name: RepositoryName, revision: Revision) -> float:
-        """Return when the commit was made, seconds since the epoch; one in the future: now."""
+        """Return when the commit was made, at most now, in seconds since the epoch."""
         asked = ("rev-list", "--max-count=1", "--timestamp", checked(revision), "--")
         written = git.run(*_at(self.existing(name)), *asked)
         return min(float(written.split()[0]), time.time())
@@ -179,7 +179,7 @@ class Mirrors:
         return tuple(ref for ref in named if not any(full in there for _, full in _readings(ref)))
 
     def refs(self, name: RepositoryName) -> tuple[str, ...]:
-        """Return the full names of the branches and tags, those made last first."""
+        """Return the full names of the branches and tags, newest first."""
         listed = git.run(
             *_at(self.existing(name)),
             *("for-each-ref", "--sort=-creatordate", "--format=%(refname)", HEADS, TAGS),
@@ -245,7 +245,7 @@ def _fresh(mirror: Path, suffix: str) -> Path:
 
 def _update(mirror: Path, source: Source, wanted: Refs, call: Callable[..., bytes]) -> None:
     _clear_stale_locks(mirror)
-    if (mirror / "objects/info/alternates").exists():  # of an older version, which let it borrow
+    if (mirror / "objects/info/alternates").exists():  # an older version let mirrors borrow objects
         _replace(mirror, source, wanted, call)
     elif wanted.objects != _mirror_refs(mirror) or not _holds(mirror, wanted.head_commit):
         if source.is_partial:
@@ -288,7 +288,7 @@ def _fetch(mirror: Path, source: Source, wanted: Refs, call: Callable[..., bytes
 
 
 def _copied(namespace: str) -> str:
-    """Return the refspec that makes the refs of a mirror those of its source."""
+    """Return the refspec that copies the refs of a namespace from a source to its mirror."""
     return f"+{namespace}*:{namespace}*"
 
 
@@ -331,7 +331,7 @@ def _commit(mirror: Path, name: str) -> Revision | None:
 
 
 def _commits(mirror: Path, beginning: str) -> list[Revision]:
-    """Return the commits whose ids begin so, among the objects of the mirror."""
+    """Return the commits of the mirror whose ids begin with `beginning`."""
     objects = git.run(*_at(mirror), "rev-parse", f"--disambiguate={beginning}")
     listed = git.run(
         *_at(mirror), "cat-file", "--batch-check=%(objecttype) %(objectname)", stdin=objects
@@ -344,7 +344,8 @@ def _only_commit(beginning: str, found: list[Revision]) -> tuple[RefName, Revisi
     if len(found) > 1:
         named = ", ".join(commit[: len(beginning) + 4] for commit in found[:_COMMITS_NAMED])
         raise InvalidQuery(
-            "ref", f"{beginning!r} is the beginning of {len(found)} commits ({named}); give more"
+            "ref",
+            f"{beginning!r} is the beginning of {len(found)} commits ({named}); give more digits",
         )
     return RefName(found[0]), found[0]
 

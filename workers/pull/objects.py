@@ -19,7 +19,7 @@ from typing import Self
 from codelode.errors import Unavailable
 from workers.pull import git
 
-#: What is not wanted of a large file is read in blocks of this size, bytes.
+#: Size of the blocks in which the unwanted rest of a large file is read, bytes.
 _BLOCK_BYTES = 1 << 20
 
 

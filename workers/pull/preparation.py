@@ -85,9 +85,9 @@ def prepare(
     """Find changed files in the updated mirror; files to reprocess count as changed.
 
     `checked_out` is what `update` returned. `rules` are those of the connection that the repository
-    belongs to, so that its default ref follows its source. That of a checkout does not: its user
-    changes branches all the time. Raises what `Mirrors.resolve` and `plan` raise, NotFound if the
-    repository was removed.
+    belongs to, if any; its default ref then follows the default branch of its source. That of a
+    checkout does not: its user changes branches all the time. Raises what `Mirrors.resolve` and
+    `plan` raise, NotFound if the repository was removed.
     """
     repository = _registered(run, ledger)
     follows = rules is not None and not checked_out
@@ -178,9 +178,9 @@ def _with_default(repository: Repository, run: Run, ref: RefName, *, follows: bo
 def _replaced(
     before: Repository, then: Repository, rules: RepositoryRules | None
 ) -> RefName | None:
-    """Return the default ref that leaves, because the source has another default branch.
+    """Return the default ref to remove, because the source has another default branch.
 
-    None: there is none, or a rule names it.
+    None if there is none, or if a rule selects it.
     """
     is_other = before.default_ref != then.default_ref
     if rules is None or not (is_other and before.follows_default and then.follows_default):
@@ -209,7 +209,7 @@ def _notices(
     mirrors: Mirrors,
     checked_out: RefName,
 ) -> tuple[str, ...]:
-    """Return what the caller may not expect about the ref that was indexed."""
+    """Return notices of what the caller may not expect about the ref that was indexed."""
     default, name = then.default_ref, before.name
     found = []
     if before.default_ref not in ("", default):

@@ -39,7 +39,7 @@ def recently_changed(mirror: Path, revision: Revision) -> tuple[str, ...]:
 
 
 def _commits(changed: bytes) -> list[list[bytes]]:
-    """Yield the paths of each commit from lines of ids and paths."""
+    """Return the paths of each commit, from output in which its id precedes them."""
     commits: list[list[bytes]] = []
     for entry in changed.split(b"\0")[:-1]:
         if _COMMIT.fullmatch(entry):

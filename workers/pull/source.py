@@ -39,7 +39,7 @@ class Source:
     url: str
     variables: Mapping[str, str] = field(repr=False)
     readable: Sequence[Path] | None = None
-    access: Header | SshIdentity | None = None  # kept, because its files end with it
+    access: Header | SshIdentity | None = None  # kept, because its files are deleted with it
 
     @property
     def options(self) -> tuple[str, ...]:

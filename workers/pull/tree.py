@@ -21,7 +21,7 @@ SUBMODULE = 0o160000
 _REVISION = re.compile(r"[0-9a-f]{40}")
 #: Most paths of a commit, where no setting is given.
 MAX_PATHS = 500_000
-#: Upper estimate of the bytes of a listed path, which is its facts and its name.
+#: Upper estimate of the bytes of a listed path, which has its mode, type, id, size, and name.
 _ENTRY_BYTES = 400
 
 #: Size of an object that the mirror does not have, as in a partial clone.
@@ -81,7 +81,8 @@ def difference(
         *("diff-tree", "-r", "-z", "--raw", "--no-renames", checked(old), checked(new)),
         output_bytes=2 * max_paths * _ENTRY_BYTES,
     )
-    require_few(out.count(b"\0") // 4, max_paths)  # two fields per change, of either commit
+    # Two fields per change; both commits may have `max_paths`, and share none of them.
+    require_few(out.count(b"\0") // 4, max_paths)
     entries = _entries(out)
     # Each change is two fields: `:oldmode newmode oldid newid status` and the path.
     raw = [(facts.decode().lstrip(":").split(), next(entries)) for facts in entries]
