@@ -338,7 +338,7 @@ def test_what_was_mistyped_at_first_is_reported_and_leaves_nothing(cluster, git,
         assert not names & {"slip", "slip/host"}
     assert "slip" not in codelode(cluster, "failures").stderr
     away = codelode(cluster, "index", AWAY, "--name", "away", "--wait")
-    assert (away.returncode, "it is not kept" in away.stderr) == (2, True)
+    assert (away.returncode, "the repository is not kept" in away.stderr) == (2, True)
     assert "away" not in codelode(cluster, "failures").stderr
     right = codelode(cluster, "index", str(git.folder), "--name", "slip", "--wait")
     assert (right.returncode, right.stderr.count("codelode:")) == (0, 0)

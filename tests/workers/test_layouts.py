@@ -137,7 +137,7 @@ def test_a_layout_that_the_cache_has_lost_is_read_again(make, start, store, is_p
     a, b = start(own, "app", files, list(files))
 
     assert is_pending(a)
-    assert own.ledger.run(a.run).waits_for == "the workers read the manifests of app again"
+    assert own.ledger.run(a.run).waits_for == "the workers are reading the manifests of app again"
     for job in (a, b):
         store(job)
 

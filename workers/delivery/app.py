@@ -33,12 +33,13 @@ from workers.services import bound_memory, close_services, identity, name_worker
 
 log = structlog.get_logger("workers")
 
-#: Interval at which job events are published in batches; Celery publishes nearly every one alone.
-#: So Flower is so late at most. Each batch costs the worker and Flower about a millisecond.
+#: Interval at which job events are published in batches, which is the most that Flower is late,
+#: seconds. Celery would publish nearly every event alone. Each batch costs the worker and Flower
+#: about a millisecond.
 EVENTS_FLUSH_S = 1.0
 
-#: Events with which a batch is published before the interval ends. Celery's default is 24, which
-#: four files reach.
+#: Number of events at which a batch is published before the interval ends. Celery's default is 24,
+#: which four files reach.
 MAX_EVENTS = 1000
 
 
@@ -60,8 +61,8 @@ def _announce(sender: object = None, **_: object) -> None:
     name_worker(f"{socket.gethostname()}-{os.getpid()}")
     _heart = _Heart()
     _heart.beat()
-    # Celery finds its class in the metadata of all installed packages. It takes 7 ms, and the first
-    # jobs start all threads of a pool at once.
+    # Celery searches the metadata of all installed packages for the class, which takes 7 ms. The
+    # first jobs, in all threads of a pool at once, would each do so.
     _ = app.backend
     garbage.settle()  # before the fork: children share memory that the collector leaves alone
     _heart.start()
@@ -81,8 +82,8 @@ def _gather_events(sender: Any, **_: object) -> None:
 class _Heart(threading.Thread):
     """Reports this worker as alive until it shuts down.
 
-    The first beat is in the main thread: it imports modules and takes locks of libraries. A process
-    of the pool that is forked while another thread does so waits for ever when it needs the same.
+    The first beat is in the main thread: it imports modules and takes locks of libraries. A pool
+    process that is forked while another thread holds such a lock would wait for it for ever.
     """
 
     def __init__(self) -> None:

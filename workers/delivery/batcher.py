@@ -27,20 +27,20 @@ Judged = TypeVar("Judged", contravariant=True)
 
 
 class Admit(Protocol[Judged]):
-    """Judges items before they are worked on."""
+    """Decides which items are worked on: see `Batcher`."""
 
     def __call__(
         self, items: Sequence[Judged], /, *, priority: Priority
     ) -> Sequence[bool | Exception]: ...
 
 
-#: How many later items overtake one at most, for each step between their priorities.
+#: Most later items that overtake an item, for each step between their priorities.
 OVERTAKING = 64
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Waiting(Generic[T]):
-    """An item that waits, behind those of lower places."""
+    """A waiting item; those with a lower place go first."""
 
     place: int
     priority: Priority
@@ -53,7 +53,7 @@ def _items(batch: Sequence[_Waiting[T]]) -> list[T]:
 
 
 class _Line(Generic[T]):
-    """Items that wait, in their order."""
+    """The waiting items, in the order of their places."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -66,7 +66,10 @@ class _Line(Generic[T]):
             self._changed.notify()
 
     def get(self, *, up_to: Priority | None = None, timeout: float | None = None) -> _Waiting[T]:
-        """Return the first item, once there is one not behind a priority. Raises queue.Empty."""
+        """Return the first item, once any has the priority `up_to` or a higher one.
+
+        Raises queue.Empty at the timeout.
+        """
 
         def is_there() -> bool:
             return any(up_to is None or one.priority <= up_to for one in self._heap)
@@ -83,14 +86,14 @@ class Batcher(Generic[T]):
     A batch is complete with `max_items` items or a total of `max_size`, when no item arrived for
     `lull_s`, or `max_wait_s` after its first item. So a lone item is processed soon, and a stream
     in large calls. After a lull, `expects_more` may return true to keep the batch open. When an
-    item comes that goes before those of a batch, they wait again, so that it waits for no lull of
-    theirs. Items of higher priority go before others, unless those have been overtaken by many
-    (OVERTAKING). A batch holds items of all groups, so that many small groups do not each wait for
-    a lull; `work` is called for each group in it.
+    item arrives that goes before the items of a batch, these wait again, so that it does not wait
+    for their lull. Items of higher priority go before others, unless those have been overtaken by
+    many (OVERTAKING). A batch holds items of all groups, so that many small groups do not each wait
+    for a lull; `work` is called for each group in it.
 
-    Right before `work`, `admit` checks the items of the call and is told their priority: true
-    admits an item, false drops it, and an error fails it. Both functions run in `at_once` threads;
-    while one works, another collects the next batch.
+    Right before `work`, `admit` checks the items of the call and is told the highest priority among
+    them: true admits an item, false drops it, and an error fails it. Both functions run in
+    `at_once` threads; while one works, another collects the next batch.
     """
 
     def __init__(
@@ -166,7 +169,7 @@ class Batcher(Generic[T]):
         try:
             priority = min(one.priority for one in batch)
             verdicts = self._admit(_items(batch), priority=priority)
-        except Exception as exc:  # noqa: BLE001 - whatever it is belongs to the waiting tasks
+        except Exception as exc:  # noqa: BLE001 - the waiting tasks get any error
             verdicts = [exc] * len(batch)
         for one, verdict in zip(batch, verdicts, strict=True):
             if isinstance(verdict, Exception):
@@ -180,7 +183,7 @@ class Batcher(Generic[T]):
             return
         try:
             self._work(_items(batch))
-        except Exception as exc:  # noqa: BLE001 - whatever it is belongs to the waiting tasks
+        except Exception as exc:  # noqa: BLE001 - the waiting tasks get any error
             self._fail(batch, exc)
         else:
             for one in batch:

@@ -1,7 +1,7 @@
 """Configure the Celery application: queues, beat, and logs.
 
 Beat and Flower send and show jobs by their names. They import this module alone, because the code
-of the stages would double the processor time of their start.
+of the stages would double the processor time that they take to start.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def configured(
         task_default_queue=jobs.CONTROL,
         task_create_missing_queues=False,
         task_queues=[Queue(name) for name in queues(stages)],
-        result_backend_thread_safe=True,  # there is none, and each thread would make its own
+        result_backend_thread_safe=True,  # there are no results; else each thread makes a backend
         task_acks_late=True,
         task_reject_on_worker_lost=True,  # redelivered; the ledger bounds the attempts
         task_acks_on_failure=True,
@@ -75,6 +75,6 @@ def log_by(settings: Settings) -> None:
 def _configure_logs(settings: Settings) -> None:
     logs.configure(settings)
     if settings.log_level != "debug":
-        # They log two lines per file and stage, which the ledger and Flower show as well.
+        # These loggers write two lines per file and stage, which the ledger and Flower show too.
         for chatty in ("celery.worker.strategy", "celery.app.trace"):
             logging.getLogger(chatty).setLevel(logging.WARNING)

@@ -40,17 +40,18 @@ from workers.stages import Afresh, Again, File, LeftOut, Onward, Outcome, Parts,
 #: The part of the stage outputs with the state and reason of a file that is not indexed.
 OUTCOME = "outcome"
 
-#: Pause between two looks of a process whether runs of many files are owed a turn at a stage,
-#: seconds, and how many of their files go before the others then. At least as many as one process
-#: does in the pause; those that are too many wait again.
+#: Interval at which a process checks whether large runs are owed a turn at a stage, seconds, and
+#: the number of their files that then go first: at least as many as a process finishes in the
+#: interval; those that are too many wait again.
 LOOKS_AFTER_S = 0.25
 LET_IN = 16
 
-#: How long late files go on without another look whether others wait, after one that found none,
-#: seconds. A file that comes meanwhile waits so long at most.
+#: Time after a check that found no other files waiting for which late files go on without another
+#: check, seconds. A file that arrives meanwhile waits at most that long.
 ALONE_S = 0.05
 
-#: That pause after a look that failed, seconds: while Redis is full or away, each would be logged.
+#: Pause after a failed check whether large runs are owed a turn, seconds: each failure is logged,
+#: and Redis may be full or unreachable for long.
 LOOKS_AGAIN_AFTER_S = 5.0
 
 log = structlog.get_logger("workers")
@@ -63,7 +64,7 @@ class Job:
     run: RunId
     repository: RepositoryName
     path: str
-    blob: BlobId  # empty: the file left the ref
+    blob: BlobId  # empty: the file is removed from the index
     size: int = 0
 
     @property
@@ -97,18 +98,18 @@ class Outbox(Protocol):
         """Send one message per file to the queue of a stage."""
 
     def has_waiting(self, stage: str, *, before: Priority) -> bool:
-        """Return whether messages that are taken before those of a priority wait for a stage."""
+        """Return whether messages of a higher priority than `before` wait for a stage."""
 
     def hold_back(self, stage: str, run: RunId, *, is_bulk: bool) -> None:
-        """Make the files of a run that wait for a stage late ones, as far as they are found soon.
+        """Make files of a run that wait for a stage late ones; only the next messages are searched.
 
-        `is_bulk`: whether it is a run of many files.
+        `is_bulk`: whether it is a large run.
         """
 
     def let_in(self, stage: str, most: int) -> None:
-        """Have the workers take files of runs of many files next, of those that wait for a stage.
+        """Move files of large runs to the front of a stage's queue.
 
-        Each of the two priorities of such files gives so many at most.
+        `most`: how many of each of the two priorities that such files have.
         """
 
     def pull(self, run: Run, *, in_s: float = 0.0, retries: int = 0) -> None:
@@ -151,9 +152,8 @@ class Delivery:
             try:
                 work(job)
             except Unavailable as exc:
-                with suppress(
-                    Unavailable
-                ):  # the ledger is unavailable too: the claim ends with its lease
+                # If the ledger is unavailable too, the claim ends with its lease.
+                with suppress(Unavailable):
                     self.services.ledger.put_off(
                         job.run,
                         [job.path],
@@ -164,11 +164,11 @@ class Delivery:
                 raise
 
     def prepare(self, stage: Stage, job: Job) -> None:
-        """Return when the stage has what it needs of the run's commit.
+        """Return if the stage has what it needs of the run's commit.
 
-        The thread of one file of the run reads what is missing. For that file and the others,
-        Pending is raised, so that they wait in no thread, and files of other runs are processed.
-        Raises RunFailed if it cannot be read.
+        Otherwise the thread of one file of the run reads what is missing. Pending is raised for
+        that file afterwards and for the others at once, so that they wait in no thread, and files
+        of other runs are processed. Raises RunFailed if it cannot be read.
         """
         get = self._to_get(stage, job)
         if get is None or self.claim(stage, [job]) != [True]:
@@ -176,14 +176,14 @@ class Delivery:
         with self.running.once((stage.name, job.run)) as is_first, suppress(Abandoned):
             if is_first:
                 self._get(get, job.run)
-        raise Pending(f"the workers read the manifests of {job.repository} again")
+        raise Pending(f"the workers are reading the manifests of {job.repository} again")
 
     def _to_get(self, stage: Stage, job: Job) -> Callable[[Callable[[], bool]], None] | None:
         if not stage.prepare or not job.blob:
             return None
         try:
             run = self._planned(job.run)
-        except NotFound:  # removed, which the claim finds out
+        except NotFound:  # the run was removed; the claim notices that
             return None
         found: Callable[[Callable[[], bool]], None] | None
         found = resolve_name(stage.prepare)(run, self.services)
@@ -217,9 +217,9 @@ class Delivery:
         """Claim files whose run has its turn; return what `claim` returns, False for the others.
 
         The files of a run that is ahead of others at the stage are sent again as late ones, which
-        workers take only when no other waits. So are those that wait, because to take each of them
-        costs as much as to parse a small file. Late ones may have been taken earlier than that, so
-        they wait again if others do now. `priority`: with which the files were sent.
+        workers take only when no others wait. Those of its files that are still in the queue become
+        late ones there, because taking each costs as much as parsing a small file. A late file that
+        was taken before others arrived is sent again as well. `priority`: that of the messages.
         """
         yields = not priority.is_late or self._has_waiting(stage, before=priority)
         verdicts = self.claim(stage, batch, yields=yields)
@@ -233,7 +233,7 @@ class Delivery:
         return [False if verdict is None else verdict for verdict in verdicts]
 
     def _has_waiting(self, stage: Stage, *, before: Priority) -> bool:
-        """Return whether messages waited before those of a late priority, ALONE_S ago or later."""
+        """Return whether messages of a higher priority wait; "none" is reused for ALONE_S."""
         if self._now() < self._alone_until.get((stage, before), 0.0):
             return False
         found = self.outbox.has_waiting(stage.name, before=before)
@@ -242,9 +242,9 @@ class Delivery:
         return found
 
     def _let_in(self, stage: Stage) -> None:
-        """Move files of runs of many files to the front of the queue if they are owed a turn.
+        """Move files of large runs to the front of the queue if they are owed a turn.
 
-        If that fails, they only wait longer, so the files at hand go on.
+        An error is only logged: those files wait longer, but the files at hand go on.
         """
         if self._now() < self._looks_at.get(stage, 0.0):
             return
@@ -264,7 +264,7 @@ class Delivery:
         With `yields`, None for the files of a run that must wait for its turn. The stored parts of
         a file that is no longer in flight are dropped: its run was cancelled, or another copy of
         its message has been processed. A file of another repository than its run is not claimed: no
-        process of ours sent its message.
+        process of codelode sends such a message.
         """
         verdicts: dict[Job, bool | Exception | None] = dict.fromkeys(batch, False)
         for run, jobs in by_run(list(filter(self._is_of_its_run, verdicts))):
@@ -285,7 +285,7 @@ class Delivery:
     def _is_of_its_run(self, job: Job) -> bool:
         try:
             is_one = self._planned(job.run).repository == job.repository
-        except NotFound:  # removed, which the claim finds out and cleans up
+        except NotFound:  # the run was removed; the claim notices that and cleans up
             return True
         if not is_one:
             log.warning("job_dropped", reason="its run is of another repository", **job.names)
@@ -339,7 +339,7 @@ class Delivery:
         self.services.stage_outputs.drop(run.id, [record.path for record in records])
 
     def _is_over(self, run: RunId) -> bool:
-        """Return whether the run has ended, so that its ref may be being removed."""
+        """Return whether the run has ended; the removal of its ref may then have begun."""
         now = self.services.ledger.run(run)
         return now is None or now.state.is_over
 
@@ -402,7 +402,7 @@ class Delivery:
     def _is_bulk(self, run: RunId) -> bool:
         try:
             return self._planned(run).is_bulk
-        except NotFound:  # removed, which the next claim finds out
+        except NotFound:  # the run was removed; the next claim notices that
             return False
 
     def publish(self, run: RunId, advance: Advance) -> None:
@@ -469,7 +469,7 @@ class Delivery:
     def fail(self, job: Job, reason: str, *, stage: Stage) -> None:
         """Record the file as failed, and remove an earlier version of it from the index.
 
-        Both is done by sending the file to the last stage, unless the file fails there again. If
+        The last stage does both, so the file is sent there, unless it has failed there already. If
         the index holds the same content from an earlier run, it stays: only reprocessing has
         failed.
         """

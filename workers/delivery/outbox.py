@@ -23,25 +23,26 @@ from codelode.jobs import Priority
 from codelode.model import RefName, RepositoryName, Run, RunId
 from workers.delivery.files import Job
 
-#: An index optimisation that waited longer expires, because the next one follows, seconds.
+#: Time after which a waiting index optimisation expires, because the next one follows, seconds.
 MAINTAIN_EXPIRES_S = 60
 
-#: A message to read a code host that waited longer expires: it is still due, seconds.
+#: Time after which a waiting message to read a code host expires, seconds: the host is still due,
+#: and the periodic task sends another one.
 READING_EXPIRES_S = 10
 
-#: What is to be called after the task of a file.
+#: The part of a message that says what is called after the task of a file.
 _NOTHING_AFTERWARDS = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
 
-#: Messages in one round trip at most.
+#: Most messages in one round trip.
 BATCH_MESSAGES = 1000
 
-#: Of the waiting messages, those that are taken next and may be held back, so many at most.
+#: Number of messages, those that are taken next, that are searched for the ones to hold back.
 HELD_BACK_OF = 1000
 
-#: Moves messages with a text from one list to another one, and replaces their priority. It frees
-#: memory first, because a script that has written is not stopped at the server's memory limit.
-#: KEYS: the prefix of both lists; ARGV: their names, how many messages to look at, the text, the
-#: priority of the messages, the new one.
+#: Moves the messages that contain a text from one list to another, and replaces their priority. It
+#: frees memory first, because a script that has written is not stopped at the server's memory
+#: limit. KEYS: the prefix of both lists; ARGV: their names, how many messages to search, the text,
+#: the old and the new priority.
 _HOLD_BACK = """
 local usual, late = KEYS[1] .. ARGV[1], KEYS[1] .. ARGV[2]
 local found = redis.call('LRANGE', usual, -ARGV[3], -1)
@@ -90,7 +91,8 @@ class CeleryOutbox:
 
     def hold_back(self, stage: str, run: RunId, *, is_bulk: bool) -> None:
         usual, late = (Priority.of(is_bulk=is_bulk, is_late=one) for one in (False, True))
-        # The title is the last thing before a quotation mark, and one in a path is escaped.
+        # A title ends with this text. A path cannot contain it, because its quotation marks are
+        # escaped.
         text = f'{jobs.of_run(run)}"'
         with self._channel() as channel:
             lists = [_name(stage, one, channel.sep) for one in (usual, late)]
@@ -146,7 +148,7 @@ class CeleryOutbox:
 
     @contextmanager
     def _channel(self) -> Iterator[Any]:
-        """Lend a channel of the broker, whose errors are those of the Redis client."""
+        """Yield a channel of the broker; errors of its Redis client become Unavailable."""
         with _translated(), self._app.producer_or_acquire() as producer:
             connection = producer.connection
             try:

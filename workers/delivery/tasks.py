@@ -35,7 +35,7 @@ from workers.sources import refs
 
 log = structlog.get_logger("workers")
 
-#: What the caller of a run must mend: its URL, name, ref, or patterns.
+#: Errors that the caller of a run must correct, in its URL, name, ref, or patterns.
 _MISTAKES = (NotFound, Denied, InvalidQuery)
 
 #: How often a pull is retried while its remote or a server is unavailable.
@@ -87,7 +87,7 @@ def declare(stage: Stage) -> Task:
                 again = {"countdown": backoff(retries), "max_retries": retries + 1}
                 raise self.retry(exc=exc, **again) from exc
             _fail(job, str(exc), stage)
-        except Exception as exc:  # noqa: BLE001 - whatever it is belongs in the record
+        except Exception as exc:  # noqa: BLE001 - the record of the file gets any error
             _fail(job, _reason(exc, job, stage), stage)
 
     return task
@@ -186,7 +186,7 @@ def _pull(task: Task, run: RunId) -> None:
     retries = task.request.retries
     try:
         _plan(run)
-    except BeingRemoved as exc:  # no failure; may take long
+    except BeingRemoved as exc:  # not a failure; the removal may take long
         log.info("pull_waits", run=run, reason=str(exc))
         _pull_again(run, in_s=REMOVAL_PAUSE_S, retries=retries, reason=str(exc))
     except Unavailable as exc:
@@ -276,14 +276,14 @@ def _end_unreached(run: RunId, reason: str) -> None:
         _end(run, reason)
     else:
         remedy = "check its URL, or index it again later"
-        _end(run, f"{reason}; nothing was pulled, so it is not kept: {remedy}", withdraws=True)
+        reason = f"{reason}; nothing was pulled, so the repository is not kept: {remedy}"
+        _end(run, reason, withdraws=True)
 
 
 def _end(run: RunId, reason: str, *, withdraws: bool = False) -> None:
-    """End the run as failed. `withdraws`: a new repository is unregistered.
+    """End the run as failed. `withdraws`: a repository without refs and other runs is unregistered.
 
-    Its URL, ref, or patterns must be mended, or its host, whose name may be mistyped, never
-    answered.
+    Its URL, ref, or patterns are wrong, or its host, whose name may be mistyped, never answered.
     """
     found = services().ledger.run(run)  # None: its repository was removed
     log.warning("run_failed", run=run, repository=found and found.repository, reason=reason)
@@ -295,6 +295,6 @@ def _end(run: RunId, reason: str, *, withdraws: bool = False) -> None:
 
 
 def _forget_withdrawn(repository: RepositoryName) -> None:
-    """Have the mirror of a repository deleted that was unregistered with its run."""
+    """Have what is stored of the repository deleted if it was unregistered with its run."""
     if repository in services().ledger.being_removed():
         outbox.forget(repository)

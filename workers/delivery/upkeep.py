@@ -32,7 +32,7 @@ _removing = threading.Lock()
 
 @app.task(name=jobs.REAP_TASK)
 def reap() -> None:
-    """Resend the jobs of dead workers and lost messages, and end runs for newer ones."""
+    """Resend the jobs of dead workers and lost messages, and end runs that newer ones supersede."""
     ledger, waiting = services().ledger, _waiting()
     for run, items in ledger.reap(waiting=waiting).items():
         log.warning("files_requeued", run=run, files=len(items))
