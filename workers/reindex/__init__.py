@@ -14,7 +14,7 @@ ledger until a pass finds few changes, then once more while no worker writes
 store's pointer file).
 
 The settings that name the embedder are stored with its index, and override the settings of a
-process. Query embedder and index so change at the same moment in every process, without a restart.
+process. So query embedder and index change at the same moment in every process, without a restart.
 A process that still uses the old index gets the error Superseded from it.
 """
 

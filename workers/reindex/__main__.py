@@ -56,8 +56,12 @@ class Report:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m workers.reindex", description=__doc__)
-    parser.add_argument("--drop", action="store_true")
-    parser.add_argument("--skip-missing", action="store_true")
+    parser.add_argument(
+        "--drop", action="store_true", help="only remove half-built and superseded indexes"
+    )
+    parser.add_argument(
+        "--skip-missing", action="store_true", help="go on without what cannot be copied"
+    )
     args = parser.parse_args()
     with _own_stdout() as out:
         sys.exit(_run(args, Report(out)))
@@ -82,10 +86,10 @@ def _run(args: argparse.Namespace, report: Report) -> int:
 
 
 def rebuild(settings: Settings, report: Report, *, may_lack: bool) -> None:
-    """Build the index for the embedder of the settings, publish it, remove the old one.
+    """Build the index for the embedder of the settings, publish it, and remove the old one.
 
-    An index that is half built for another embedder may have taken hours, so only `drop` removes
-    it.
+    Raises InvalidSettings if an index for another embedder is half built: it may have taken hours,
+    so only `drop` removes it. `may_lack`: see `Build`.
     """
     services = Services(settings)
     require_alike(shaping(settings), services.swap.facts())

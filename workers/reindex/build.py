@@ -41,7 +41,7 @@ from workers.store import StoredFile, file_chunks, refs_of
 #: Files per call of the model and per commit.
 BATCH_FILES = 128
 
-#: The swap follows a pass with at most FEW_CHANGES changes, or the pass number MOST_LOOKS.
+#: The swap follows the first pass with at most FEW_CHANGES changes, or pass number MOST_LOOKS.
 FEW_CHANGES = 500
 MOST_LOOKS = 10
 
@@ -119,10 +119,9 @@ class Build:
     sleep: Callable[[float], None] = time.sleep
     may_lack: bool = False
     missing: dict[IndexedFile, str] = field(default_factory=dict)
-    poorer: dict[IndexedFile, int] = field(
-        default_factory=dict
-    )  # left out: summaries they would lose
-    given_up: int = 0  # summaries that are missing from now on, as the ledger knows
+    #: Files that are left out, with the number of summaries that they would lose.
+    poorer: dict[IndexedFile, int] = field(default_factory=dict)
+    given_up: int = 0  # summaries that are missing from the new index, as the ledger was told
     _unchanged: dict[RepositoryName, tuple[object, ...]] = field(default_factory=dict)
     _done: int = 0
     _total: int = 0
@@ -185,7 +184,7 @@ class Build:
         built = self.swap.built(place)
         records = {one.path: one for one in self.ledger.all(*place)}
         queries = sorted(filter(is_query, records.values()), key=lambda one: one.path)
-        group = self.ledger.group(repository.name)  # read after the records: they came later
+        group = self.ledger.group(repository.name)  # read after the records, which came after it
         shaped_by = self._digest(queries) + group
         wanted = {path: one for path, one in records.items() if _is_held(one)}
         noted = ((path, _note(one, refs, shaped_by)) for path, one in wanted.items())
@@ -294,9 +293,9 @@ class Build:
             return lost
         if not self.ledger.invalidate(*place, [file.path for file in lost]):
             raise Busy(
-                f"{place[0]} loses {counted(sum(lost.values()), 'summary')}, which the ledger can "
-                "only be told between two runs: run the command again when the run that is under "
-                "way has ended"
+                f"{place[0]} loses {counted(sum(lost.values()), 'summary')}, which can be recorded "
+                "only between two runs: run the command again when the run that is under way has "
+                "ended"
             )
         self.given_up += sum(lost.values())
         return {}
@@ -342,7 +341,7 @@ class Build:
         )
 
     def _rounded(self, rows: Vectors) -> Vectors:
-        """Round vectors to half floats, as indexing does, so that both make the same index."""
+        """Round vectors to half precision, as indexing does, so that both make the same index."""
         return wire.load_vectors(wire.dump_vectors(rows), dim=self.embedder.dim)
 
     def _trying(self, work: Callable[[], T]) -> T:
@@ -363,17 +362,18 @@ class Build:
             file = next(iter(self.poorer))
             raise Missing(
                 f"{counted(sum(self.poorer.values()), 'summary')} of "
-                f"{counted(len(self.poorer), 'file')} would be lost, as of {file.repository} "
-                f"{file.path}: the published index cannot be read for them, and they are not kept "
-                "or their language model does not answer. Let it answer and repeat, or go without "
-                "them with --skip-missing and have them written anew by `codelode enrich`"
+                f"{counted(len(self.poorer), 'file')} would be lost, such as those of "
+                f"{file.repository} {file.path}: they cannot be read from the published index, and "
+                "the cache has lost them or their language model does not answer. Run the command "
+                "again when it answers, or go on without them with --skip-missing and have them "
+                "written again by `codelode enrich`"
             )
         if self.missing:
             file, why = next(iter(self.missing.items()))
             raise Missing(
-                f"{len(self.missing)} indexed files cannot be brought over, as {file.repository} "
-                f"{file.path}: {why}; index their repositories again and repeat, or go without "
-                "them with --skip-missing"
+                f"{counted(len(self.missing), 'indexed file')} cannot be copied, such as "
+                f"{file.repository} {file.path}: {why}; index their repositories and run the "
+                "command again, or go on without them with --skip-missing"
             )
 
 

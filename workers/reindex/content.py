@@ -39,7 +39,7 @@ from workers.services import bound_memory
 #: Number of processes that parse.
 PARSERS = 2
 
-#: Longest wait for the first of them, which imports all parsers, seconds.
+#: Longest wait for the start of the first process, which imports all parsers, seconds.
 START_S = 120
 
 _NO_RUN = RunId("reindex")
@@ -121,7 +121,7 @@ class Contents:
         return own_queries.of_repository(files, operators=self.operators, name=repository)
 
     def _source(self, repository: RepositoryName, query: FileRecord) -> bytes:
-        """Return the query's text; for one too large to read, blanks of a size that is refused."""
+        """Return the query's text; for one too large to read, blanks that are too large as well."""
         limit = own_queries.MAX_QUERY_BYTES
         if query.reason == ignore.TOO_LARGE and self.max_file_bytes >= limit:
             return b" " * (limit + 1)
@@ -172,7 +172,7 @@ class Contents:
         return guard(data, path=file.path, max_bytes=self.max_file_bytes) or data
 
     def _ask(self, file: IndexedFile, data: bytes, own: OwnQueries) -> Future[bytes | str]:
-        """Have a file parsed. The future says if no process can do it."""
+        """Send a file to a parser process. If none can start, the future raises the error."""
         try:
             return self._started_pool().submit(_parse, data, file.path, own, self.max_file_bytes)
         except BrokenProcessPool as exc:
@@ -217,7 +217,7 @@ def is_query(record: FileRecord) -> bool:
 
 
 def _started() -> None:
-    """Do nothing. Who calls it in another process imports this module there."""
+    """Do nothing. To call it in another process imports this module there."""
 
 
 def _parse(data: bytes, path: str, own: OwnQueries, max_file_bytes: int) -> bytes | str:
@@ -226,7 +226,7 @@ def _parse(data: bytes, path: str, own: OwnQueries, max_file_bytes: int) -> byte
         return wire.dump_parsed(parsed, max_file_bytes=max_file_bytes)
     except Rejected as exc:
         return str(exc)
-    except Exception as exc:  # noqa: BLE001 - whatever it is is the reason
+    except Exception as exc:  # noqa: BLE001 - any error is a reason to leave the file out
         return f"{type(exc).__name__}: {exc}"
 
 

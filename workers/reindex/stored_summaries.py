@@ -18,7 +18,7 @@ from codelode.errors import SchemaMismatch, Superseded
 from codelode.model import Chunk, FileKey, RefName, RepositoryName
 from codelode.ports import ChunkSearch
 
-#: Files per request: all of their chunks come in one answer, which a server bounds (10,000).
+#: Files per request: all of their chunks come in one answer, in which a server allows 10,000.
 FILES = 8
 
 log = structlog.get_logger("workers")
