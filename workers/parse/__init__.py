@@ -2,7 +2,7 @@
 
 `parse` is pure and succeeds for every input: a file without a grammar, or too large for a tree, is
 cut as text, and its health says so. Its time is not bounded: a grammar may loop forever in C, so
-a worker runs it in a process that can be killed. `guard` names files that are not worth parsing.
+a worker runs it in a process that can be killed. `guard` says which files are not worth parsing.
 `language_rules` says how to add a language.
 """
 

@@ -35,10 +35,10 @@ from workers.parse.rules import Rules
 
 _CLASSES = frozenset({Kind.CLASS, Kind.INTERFACE, Kind.STRUCT, Kind.TRAIT, Kind.ENUM, Kind.TYPE})
 
-#: Deepest nesting; deeper ones are generated, and qualified names would grow without bound.
+#: Deepest nesting; deeper code is generated, and qualified names would grow without bound.
 MAX_NESTING = 32
 
-#: Most definitions of one file, the first ones; a file with more is a table of data.
+#: Most definitions of one file, of which the first are kept; a file with more is a table of data.
 MAX_DEFINITIONS = 10_000
 
 _KINDS = {kind.value: kind for kind in Kind}
@@ -286,7 +286,7 @@ def _is_class(definition: Definition | None) -> bool:
 def _parts(name: str) -> list[str]:
     """Split a name: `Foo<T>::bar` → `["Foo", "bar"]`, `*Server` → `["Server"]`.
 
-    Names of operators, `operator==`, stay whole. Of a name that a macro makes, `FUNC(Box)`, the
+    Names of operators, `operator==`, stay whole. If a macro makes the name, `FUNC(Box)`, its
     argument is the name.
     """
     if not name or name.isidentifier():
@@ -299,7 +299,7 @@ def _parts(name: str) -> list[str]:
 
 
 def _join_clauses(definitions: Iterable[Definition]) -> list[Definition]:
-    """Join neighbours of one name and kind to one definition with the first one's signature."""
+    """Join neighbours of one name and kind into one definition with the first one's signature."""
     out: list[Definition] = []
     for definition in definitions:
         last = out[-1] if out else None

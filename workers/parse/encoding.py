@@ -13,7 +13,8 @@ from dataclasses import dataclass
 #: Bytes in which NULs are looked for, as many as git reads to call a file binary.
 HEAD_BYTES = 8_000
 
-#: Share of Latin characters above which UTF-16 without a byte order mark is not binary.
+#: Least share of zero high bytes (Latin characters) in UTF-16 without a byte order mark; a file
+#: with fewer is binary.
 _LATIN_SHARE = 0.7
 
 _UTF16 = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -30,7 +31,7 @@ class Decoded:
     note: str = ""  # the encoding if it is not UTF-8, for FileHealth.detail
 
     def size_bytes(self, text: str, utf8: bytes) -> int:
-        """Return the bytes that a part of the text has in the file; `utf8` is it in UTF-8."""
+        """Return the size of a part of the text in the file; `utf8`: that part in UTF-8."""
         return len(utf8) if self.encoding == "utf-8" else len(text.encode(self.encoding))
 
 
@@ -60,7 +61,7 @@ def read(data: bytes) -> Decoded:
 def unmarked_utf16(data: bytes) -> str:
     """Return the encoding of UTF-16 without a byte order mark; empty for anything else.
 
-    It is recognised by NULs in nearly every high byte and in no low byte.
+    It is recognised by NULs in most high bytes (_LATIN_SHARE) and in no low byte.
     """
     head = data[:HEAD_BYTES]
     if b"\0" not in head or len(data) % 2 or data.startswith(_ORDER_MARKS):

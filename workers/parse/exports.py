@@ -1,4 +1,4 @@
-"""Rules that decide whether a definition can be used from outside its file.
+"""Decide whether a definition can be used from outside its file, by rules of its language.
 
 A rule sees the definition's name, signature, node type, and the kind of its parent. What is inside
 a private definition is private whatever the rule says. `language_rules` says which rule applies.
@@ -107,15 +107,15 @@ def not_local(declared: Declared) -> bool:
 
 
 def not_defp(declared: Declared) -> bool:
-    """Return whether no private form of Elixir defines it."""
+    """Return whether the definition is not one of Elixir's private forms."""
     return not declared.signature.startswith(("defp ", "defmacrop ", "defguardp ", "@typep"))
 
 
 def not_defn_(declared: Declared) -> bool:
-    """Return whether it is not defined by Clojure's `defn-`."""
+    """Return whether the definition is not Clojure's `defn-`."""
     return not declared.signature.startswith("(defn- ")
 
 
 def not_function(declared: Declared) -> bool:
-    """Return whether it is no function of Erlang, which only the file's export list exports."""
+    """Return whether it is not a function: in Erlang, only the export list exports those."""
     return declared.node_type != "fun_decl"

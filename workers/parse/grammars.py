@@ -1,4 +1,4 @@
-"""Grammars and their queries, loaded once per process on first use."""
+"""Load grammars and their queries, once per process, on first use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tree_sitter import Node, Parser, Query, QueryCursor, Tree
 
 from workers.parse.nesting import is_too_deep
 
-#: A query file begins with its inherited ones, `; inherits: javascript`, as in nvim-treesitter.
+#: The first line of a query file may name others to inherit, as in nvim-treesitter:
+#: `; inherits: javascript`.
 _INHERITS = "; inherits:"
 
 #: The line between the patterns of definitions and imports and those of uses.
@@ -62,7 +63,7 @@ def query_source(language: str) -> QuerySource:
 
 
 def with_inherited(text: str) -> str:
-    """Return the text of a query for definitions with the built-in ones that it inherits first."""
+    """Return the text of a query for definitions, after those of the built-in ones it inherits."""
     inherited = [query_source(language).definitions for language in _inherited(text)]
     return "\n".join([*inherited, text])
 
@@ -74,7 +75,7 @@ def _inherited(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class LanguageQuery:
-    """Definitions, imports and uses in one query, because a walk costs more than patterns."""
+    """One query for definitions, imports and uses: a walk of the tree costs more than patterns."""
 
     grammar: Grammar
     query: Query

@@ -1,4 +1,4 @@
-"""Files that are left out of the index, each with the reason that is recorded for it."""
+"""Decide by its content whether a file is left out of the index, and for which reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workers.parse.language_rules import rules_of
 #: Bytes in which a NUL makes a file binary, as many as git reads.
 BINARY_WINDOW_BYTES = 8_000
 
-#: Head of a file in which generated-markers are looked for, bytes.
+#: Head of a file in which marks of generated code are looked for, bytes.
 HEAD_BYTES = 4_096
 
 #: Longest average line that a person writes, bytes; files below the minimum are too small to tell.

@@ -1,4 +1,4 @@
-"""One row per language with everything that parsing does differently for it.
+"""List the rules of each language: one row with everything that parsing does differently for it.
 
 To add a language:
 
@@ -9,7 +9,7 @@ To add a language:
 3. Add a row here if the language exports, imports, or names things by rules of its own. Functions
    for imports are in `ecosystems`, a module for each.
 
-`tests/workers/parse/test_language_table.py` names what is missing of a language.
+`tests/workers/parse/test_language_table.py` says what is missing for a language.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _ECMASCRIPT = Rules(
     packages=ecmascript.packages,
     manifests=("npm", "ts"),
 )
-#: Hosts of sections; the sections themselves are read as their own language.
+#: Languages of files with sections, each of which is read as its own language.
 _COMPONENT = Rules(
     resolve=ecmascript.resolve,
     packages=ecmascript.packages,

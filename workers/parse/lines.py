@@ -1,4 +1,4 @@
-"""Line arithmetic over one file's bytes.
+"""Translate between byte offsets and rows of a file.
 
 A line ends after each `\n`, as in git, editors and tree-sitter; form feeds and lone carriage
 returns are characters of a line. Rows are 0-based, as in tree-sitter; lines of the model are rows
@@ -46,7 +46,7 @@ class Lines:
         return bisect_right(self._starts, offset, 0, self.count) - 1
 
     def start(self, row: int) -> int:
-        """Return the offset of the first byte of a row; of the end of the file for `count`."""
+        """Return the offset of the first byte of a row; for `count`, of the end of the file."""
         return self._starts[row]
 
     def text(self, row: int) -> bytes:

@@ -14,7 +14,7 @@ from tree_sitter import Node, Parser, Point, Range
 
 from workers.parse.grammars import Captures, LanguageQuery, Matches
 
-#: Deepest blocks in blocks, so that the time stays linear. Chosen by hand.
+#: Deepest nesting of blocks, so that the time stays linear. Chosen by hand.
 MAX_DEPTH = 4
 
 #: Larger blocks are tables of data, bytes. Chosen by hand.
@@ -57,7 +57,7 @@ def _blocks(matches: Matches) -> list[Node]:
 
 
 def _arms(block: Node, data: bytes) -> Iterator[Node]:
-    """Yield the blocks in a block that are arms of it."""
+    """Yield the arms of a block."""
     for child in block.named_children:
         start = child.start_byte
         before = data[max(block.start_byte, start - _MAX_BLANK_BYTES) : start].rstrip()

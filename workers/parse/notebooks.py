@@ -1,4 +1,4 @@
-"""Jupyter notebooks: the code of all cells, and the headings.
+"""Read Jupyter notebooks: the code of all cells, and the headings.
 
 The file is JSON, and chunks are parts of it. The code of all cells is joined to one text and read
 by its own grammar; positions are mapped back to the JSON strings that hold the code. A heading of a
@@ -85,7 +85,7 @@ def _source(cell: Node, data: bytes) -> Iterator[tuple[Node, str]]:
 
 
 def _headings(cells: Sequence[Node], data: bytes) -> Iterator[Definition]:
-    """Yield a scope per heading, from its cell to the next heading of its rank, outer first."""
+    """Yield a scope per heading, which ends at the next heading of its rank or a higher one."""
     found: list[tuple[int, str, Node]] = []  # rank, title, cell
     for cell in cells:
         if _text(_get(cell, data, "cell_type"), data) == "markdown":

@@ -33,7 +33,7 @@ PATHS = tuple(f"{QUERIES_FOLDER}{language}{SUFFIX}" for language in BY_NAME)
 #: Largest query file, bytes. Built-in queries have at most 3 kB.
 MAX_QUERY_BYTES = 64_000
 
-#: Longest run over one file, seconds. A built-in query takes some milliseconds.
+#: Longest run over one file, seconds. A built-in query takes a few milliseconds.
 MAX_QUERY_S = 2.0
 
 #: Most states of unfinished matches, which grow fast in a query with many wildcards.
@@ -47,13 +47,13 @@ _CAPTURES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class OwnQuery:
-    """One query file."""
+    """The query that a user has written for one language."""
 
     language: str
     source: str
     origin: str  # its path as its author knows it, for messages
     fault: str = ""  # why it cannot be used, known without compiling it
-    repository: str = ""  # whose files it is used for
+    repository: str = ""  # the repository with whose files it is used
 
     def matches(self, root: Node) -> Matches | str:
         """Return its matches in a tree, or the reason why it cannot be used."""
@@ -114,7 +114,7 @@ def of_operator(folder: str) -> OwnQueries:
 def of_repository(
     files: Iterable[tuple[str, bytes]], *, operators: OwnQueries, name: str
 ) -> OwnQueries:
-    """Return the queries of a repository's files over those of the operator."""
+    """Return the queries for a repository: for each language its own, else the operator's."""
     named = ((path.removeprefix(QUERIES_FOLDER), data) for path, data in files)
     queries = {**operators, **load(named, origin=QUERIES_FOLDER)}
     return {language: replace(query, repository=name) for language, query in queries.items()}

@@ -1,4 +1,4 @@
-"""Cuts in text without a grammar: prose, data, a very long line.
+"""Cut text without a grammar into parts: prose, data, a very long line.
 
 Each cut looks at one window only, so the time is linear in the size of any text.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-#: Size of a chunk of plain text, bytes (feature list P2).
+#: Size of a chunk of plain text, bytes.
 PROSE_BYTES = 1_000
 
 _HEADING = rb"#{1,6} |=+ "

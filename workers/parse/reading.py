@@ -1,7 +1,7 @@
 """Read one file: its definitions, its imports, its uses of names, and the tree for cutting it.
 
 Most files are one tree in one language. Files with sections are several trees, a notebook is code
-inside JSON, and an infrastructure file has blocks in place of what its format defines.
+inside JSON, and the definitions of an infrastructure file are its blocks.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def read(
     *,
     own: OwnQuery | None = None,
 ) -> Reading | None:
-    """Read `lines` by the grammar of the language; None where it has no grammar."""
+    """Read `lines` by the grammar of the language; None if there is none, or it would crash."""
     tree = grammars.tree(language.grammar or "", infrastructure.masked(lines.data, family))
     if tree is None:
         return None
@@ -101,7 +101,7 @@ def _section(
 def _matches(
     section: Section, own: OwnQuery | None, data: bytes
 ) -> tuple[Matches, Sequence[Captures], str]:
-    """Run the user's query if it works, else the built-in one; the last text says why.
+    """Run the user's query if it works, else the built-in one; the returned text says why.
 
     A user's query finds definitions and imports only; uses are always those of the built-in one.
     """

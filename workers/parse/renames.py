@@ -1,4 +1,4 @@
-"""Names that an import gives to something whose definition has another name.
+"""Find the names that imports give to things whose definitions have other names.
 
 `from a import load as read` makes `read()` a use of `load`, and after `import numpy as np`, what
 follows `np.` is a member of the imported module, never of this file. Both are recognised by the
@@ -22,7 +22,7 @@ from workers.parse.rules import Rules
 #: Most renamed names of one file; the whole file is searched for each of them.
 MAX_RENAMED = 1_000
 
-#: A name, and how the file writes it; empty: as it is named.
+#: The name of a definition, and how the file writes it; empty: the same.
 Renamed = tuple[bytes, bytes]
 
 _WORD = rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]*"
@@ -44,7 +44,7 @@ class Renames:
     data: bytes
 
     def meanings(self, node: Node) -> Iterator[Renamed]:
-        """Yield what a use may mean; it is written with an empty text if as it is named."""
+        """Yield the names that a use may mean, each with how the use is written."""
         data, start = self.data, node.start_byte
         name = data[start : node.end_byte]
         written = self.members.get(start)

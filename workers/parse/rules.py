@@ -14,10 +14,10 @@ from workers.parse.ecosystems.resolution import Resolver
 from workers.parse.ecosystems.statement import ReferenceReader, StatementReader
 from workers.parse.exports import ExportRule
 
-if TYPE_CHECKING:  # its package needs definitions, which need rules
+if TYPE_CHECKING:  # a circular import: its package imports definitions, which import rules
     from workers.parse.infrastructure.blocks import Block
 
-#: The tree of a file of a family, and its text → its infrastructure blocks; None: it has none.
+#: Family, tree, and text of a file → its infrastructure blocks; None: it has none.
 BlockReader = Callable[[Family | None, Node, bytes], "Iterable[Block] | None"]
 
 
@@ -43,7 +43,7 @@ class Rules:
     resolve: Resolver | None = None
     packages: Callable[[Import], Iterator[str]] | None = None  # keys of external packages
     manifests: tuple[str, ...] = ()  # kinds of manifests that change what imports mean
-    rivals: tuple[str, ...] = ()  # extensions of files of which the nearest is meant
+    rivals: tuple[str, ...] = ()  # extensions for which a name means the nearest file of that name
 
     # Files
     sections: Mapping[str, str] = field(default_factory=dict)  # node type → default language

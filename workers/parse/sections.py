@@ -1,4 +1,4 @@
-"""Files of several languages: the sections of Vue, Svelte and Astro, each by its own grammar.
+"""Read files of several languages: the sections of Vue, Svelte and Astro, each by its grammar.
 
 A section's tree has the offsets of the file, so its definitions and cuts need no translation. For
 cutting, the trees are put together as one `Composed`: the host's tree with each section's tree in
@@ -58,7 +58,7 @@ def composed(
 ) -> tuple[Composed, list[Section]]:
     """Return the tree for cutting and the sections in it.
 
-    `defaults` has the types of nodes that hold a section, with its language if it names none.
+    `defaults`: types of nodes that hold a section → its language if it names none.
     """
     sections: list[Section] = []
     children: list[Node | Composed] = []

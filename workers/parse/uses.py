@@ -5,7 +5,7 @@ The queries use the vocabulary of tree-sitter tags and capture the identifier it
 `@reference.implementation`. A name counts once per kind and file, with the lines where it is used.
 Which definition it means is resolved when it is queried, with the symbol table and the imports of
 that moment. A name that an import gives (`renames`) is stored as the name it stands for, with how
-it is written. Whether a member is one of the code's own object is read from the text before it.
+it is written. The text before a member tells whether it belongs to the code's own object.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_REFERENCES = 2_000
 MAX_LINES = 200
 
 _MAX_NAME_BYTES = 120
-#: By label. As plain text, a kind is hashed and compared in C.
+#: Kinds by label, as plain text, because that is hashed and compared in C.
 _KINDS = {f"reference.{kind.value}": kind.value for kind in sorted(ReferenceKind)}
 _CALL, _MEMBER, _OF_OWN = (
     kind.value for kind in (ReferenceKind.CALL, ReferenceKind.MEMBER, ReferenceKind.OWN)
@@ -42,7 +42,7 @@ _OBJECTS = (_CALL, _MEMBER)  # `Self::load()` is captured as a call
 _OWN = re.compile(rb"(?<![\w$.])(?:(?:self|Self|this|\$this|cls)(?:\.|->|::?|\?\.)|static::)\Z")
 _MAX_BEFORE_BYTES = len(b" static::")
 
-#: Names that every repository uses and none is searched for: what languages bring along.
+#: Names that languages define, which every repository uses and nobody searches for.
 _COMMON = frozenset(
     b"super self this print println printf len range str int float bool list dict set tuple "
     b"isinstance require append push String Error console".split()

@@ -1,8 +1,8 @@
-"""Rules of each ecosystem: how imports are written, which files and packages they mean.
+"""Define for each ecosystem how imports are written, and which files and packages they mean.
 
-A module serves the languages of one ecosystem with those of these functions that apply to it:
+Each module serves the languages of one ecosystem. It has the functions of this list that apply:
 
-    statements(text)            the imports that an import statement of its grammar makes
+    statements(text)            the imports in one import statement
     references(text)            what a whole file refers to, for formats read without a grammar
     resolve(imp, path, layout)  the files of the repository that an import means
     packages(imp)               keys of the packages that an external import may come from

@@ -1,4 +1,4 @@
-"""C, C++, Objective-C and CUDA: headers beside the file, then the nearest one of that path."""
+"""Resolve headers of C, C++, Objective-C, CUDA: beside the file, then the nearest of the path."""
 
 from __future__ import annotations
 

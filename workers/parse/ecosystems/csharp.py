@@ -1,4 +1,4 @@
-"""C#: a namespace means the files of the folder that custom puts it in."""
+"""Resolve namespaces of C# to the files of the folder that they have by convention."""
 
 from __future__ import annotations
 

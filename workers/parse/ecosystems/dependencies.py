@@ -1,4 +1,4 @@
-"""Dependencies that a manifest declares, read from its text.
+"""Read the dependencies that a manifest declares from its text.
 
 The content decides which manifest a file is, not its path, so that equal files give equal imports.
 """

@@ -1,4 +1,4 @@
-"""Dockerfiles: the images that stages are built from."""
+"""Read the images that the stages of Dockerfiles are built from."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Parse XML and YAML of strangers.
+"""Parse untrusted XML and YAML.
 
 Nothing is expanded. XML with a document type is refused, because it may define entities and default
-attributes; namespaces are not looked up, because the parser copies them for every tag. An alias of
-YAML is the value that it names. Its nesting is bounded, because the parser takes time quadratic in
-the depth and recurses.
+attributes; namespaces are not looked up, because the parser copies them for every tag. A YAML alias
+becomes the same object as the value that it names. The nesting of YAML is bounded, because the
+parser takes time quadratic in the depth and recurses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Elixir: a module is a file in snake case below `lib` and the folders that Phoenix generates."""
+"""Resolve modules of Elixir to snake-case files below `lib` and the folders of Phoenix."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def statements(text: str) -> Statements:
 
 
 def resolve(imp: Import, path: str, layout: Layout) -> Resolved:
-    """Resolve `Plug.Conn.Query` to `…/plug/conn/query.ex`, or to the file of the module around."""
+    """Resolve `Plug.Conn.Query` to `…/plug/conn/query.ex`, or to the file of `Plug.Conn`."""
     targets: dict[str, None] = {}
     keys: list[str] = []
     prefix = imp.module.rstrip(".")

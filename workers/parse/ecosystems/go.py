@@ -1,4 +1,4 @@
-"""Go: a package is a folder and means all its files.
+"""Resolve packages of Go: a package is a folder, and means all files in it.
 
 Every file of a package is compiled, so an edge to a single one would be wrong. Tests are left out;
 of a folder with more than MAX_PACKAGE_FILES files the first ones count.

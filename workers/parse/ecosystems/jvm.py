@@ -1,4 +1,4 @@
-"""Java, Kotlin, Scala and Groovy: classes by package and file name, across source sets.
+"""Resolve Java, Kotlin, Scala and Groovy classes by package and file name, across source sets.
 
 A wildcard import means all files of the package, which may be spread over platforms and modules.
 """
@@ -82,7 +82,7 @@ def published(layout: Layout) -> Iterator[tuple[str, str]]:
 
 
 def _class(parts: Sequence[str], path: str, layout: Layout) -> str | None:
-    """Return the file of a class, of the class around it, or of its member's class."""
+    """Return the file of a class, or of the class that encloses the named class or member."""
     for length in range(len(parts), max(len(parts) - 3, 1), -1):
         if length < len(parts) and not parts[length - 1][:1].isupper():
             break  # a package: its members are files of their own
@@ -94,9 +94,10 @@ def _class(parts: Sequence[str], path: str, layout: Layout) -> str | None:
 
 
 def _namesake(parts: Sequence[str], path: str, layout: Layout) -> str | None:
-    """Return the file of the package whose name is most of the member's: `IdTable` of `IntIdTable`.
+    """Return the file in the package whose name is most like the member's.
 
-    Kotlin and Scala put several classes, and functions, into one file.
+    For `IntIdTable` that is `IdTable.kt`: Kotlin and Scala allow several classes, and functions, in
+    a file.
     """
     name = parts[-1].lower()
     found = [

@@ -1,4 +1,4 @@
-"""Kustomizations: the bases, files, patches and images that they consist of.
+"""Read the bases, files, patches and images that kustomizations consist of.
 
 A base is a file, or a folder with a kustomization of its own. Inline patches are left out: their
 `path` is one inside an object, and begins with a slash.
@@ -70,7 +70,7 @@ def _named(text: str, start: int, end: int) -> References:
 
 
 def _images(text: str, field: re.Match[str]) -> References:
-    """Read the image that each item replaces its image by, else the image's name."""
+    """Read the new name that each item gives its image, or else the image's name."""
     named: tuple[int, str, str] | None = None
     for found in _IMAGE.finditer(text, field.start(3), field.end(3)):
         if named and found.group(0).lstrip().startswith("-"):

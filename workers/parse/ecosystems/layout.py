@@ -1,4 +1,4 @@
-"""The layout of one commit: its paths, indexed for lookup, and the facts of its manifests.
+"""Index the layout of one commit for look-ups: its paths, and the facts of its manifests.
 
 Imports are resolved against the layout alone, so the result does not depend on what is indexed. A
 layout is built from one listing and the manifests in it, and takes about 250 bytes per path. Each
@@ -36,11 +36,11 @@ class Layout:
     def __init__(
         self, paths: Iterable[str], facts: Mapping[str, Facts] | None = None, *, name: str = ""
     ) -> None:
-        """Take facts by the path of their manifest and the repository's registered name."""
+        """Make a layout. `facts`: by path of the manifest; `name`: that of the repository."""
         self.name = name
         self.paths = frozenset(paths)
         self.facts = dict(sorted((facts or {}).items()))
-        self.computed: dict[tuple[object, ...], object] = {}  # by functions that `per_layout` makes
+        self.computed: dict[tuple[object, ...], object] = {}  # cached by `per_layout`
 
     def __contains__(self, path: str) -> bool:
         deadline.check()
@@ -59,7 +59,7 @@ class Layout:
 
     @cached_property
     def _folders(self) -> dict[str, list[str]]:
-        """The folders of each folder name."""
+        """Return the folders by their own names."""
         found: defaultdict[str, list[str]] = defaultdict(list)
         for folder in sorted(self.folders):
             found[folder.rpartition("/")[2]].append(folder)
@@ -67,7 +67,7 @@ class Layout:
 
     @cached_property
     def folders(self) -> frozenset[str]:
-        """Every folder that holds a file, without the root."""
+        """Return every folder with a file in it or below it, without the root."""
         found: set[str] = set()
         for path in self.paths:
             folder = path.rpartition("/")[0]
@@ -153,7 +153,7 @@ _Value = TypeVar("_Value")
 def per_layout(
     compute: Callable[Concatenate[Layout, _Arguments], _Value],
 ) -> Callable[Concatenate[Layout, _Arguments], _Value]:
-    """Compute a function of a layout once per arguments; values live as long as the layout."""
+    """Cache the values of a function of a layout, by its arguments, as long as the layout lives."""
 
     @wraps(compute)
     def computed(layout: Layout, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Value:
@@ -172,7 +172,7 @@ def _first_of_kind(layout: Layout, kind: str) -> Mapping[str, Facts]:
 
 
 class Layouts:
-    """A thread-safe cache of the layouts used last, with at most `max_paths` paths together."""
+    """A thread-safe cache of the layouts used last, with at most `max_paths` paths in total."""
 
     def __init__(self, *, max_paths: int = 1_000_000) -> None:
         self._max_paths = max_paths
@@ -254,7 +254,7 @@ def parts_in_common(path: str, other: str) -> int:
     return count
 
 
-#: Folders whose files only files in such folders import.
+#: Folders whose files are imported only by files in such folders.
 _APART = ("test", "tests", "spec", "testing", "fixtures", "testdata", "mock", "mocks", "examples")
 
 

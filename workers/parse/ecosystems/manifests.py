@@ -1,4 +1,4 @@
-"""Facts of manifests: names of modules and packages, aliases, roots, dependencies.
+"""Extract the facts of manifests: names of modules and packages, aliases, roots, dependencies.
 
 Each reader takes the text of one manifest and returns its facts; a text that cannot be read has
 none. Only facts that change how imports resolve, or the names of a repository, are kept, so that a
@@ -25,7 +25,7 @@ MAX_MANIFEST_BYTES = 1_000_000
 #: Most dots in one line of TOML; a line of dotted keys needs fewer than ten, one of a list more.
 MAX_KEY_PARTS = 1_000
 
-#: Most facts of one kind in one manifest; more are generated.
+#: Most facts of one kind in one manifest; a manifest with more is generated.
 MAX_FACTS = 2_000
 
 
@@ -87,7 +87,7 @@ def _package_json(text: str, path: str) -> Facts:
         **_entries(data.get("exports"), "."),
         **{f"#{name[1:]}": to for name, to in _entries(data.get("imports"), "#").items()},
     }
-    for field in ("types", "main", "module", "source"):  # the last one that is there is source
+    for field in ("types", "main", "module", "source"):
         if isinstance(data.get(field), str):
             entries.setdefault(f"<{field}>", data[field])
     uses = [
@@ -224,7 +224,7 @@ def _pom(text: str, path: str) -> Facts:
     )
 
 
-#: A configuration, whose name has one of the words in it, and the coordinates that it adds.
+#: A word, which names a configuration if `_CONFIGURATION` is in it, and the coordinates after it.
 _ADDED = re.compile(
     r"^[^\S\n]*(\w+)[\s(]+(?:platform\()?[\"']([\w.-]+:[\w.-]+)", re.MULTILINE | re.IGNORECASE
 )
@@ -322,7 +322,7 @@ def _pubspec(text: str, path: str) -> Facts:
 
 
 def _compose(text: str, path: str) -> Facts:
-    """Read the images that the services build, under which other repositories use them."""
+    """Read the names under which services build images, and other repositories use them."""
     services = _object(_object(documents.yaml_document(text)).get("services")).values()
     images = (_text(one.get("image")) for one in map(_merged, services) if "build" in one)
     return Facts("image", pairs=_pairs({image(one): "." for one in images if one}))

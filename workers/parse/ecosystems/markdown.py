@@ -1,4 +1,4 @@
-"""Markdown: links to files of the repository."""
+"""Resolve links in Markdown to files of the repository."""
 
 from __future__ import annotations
 

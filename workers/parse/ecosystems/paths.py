@@ -1,6 +1,6 @@
-"""Ecosystems whose modules are paths or dotted names, looked for below a list of folders.
+"""Resolve modules that are paths or dotted names below a list of folders.
 
-Bash, CSS, Dart, Haskell, Lua, Protocol Buffers and Zig.
+The languages are Bash, CSS, Dart, Haskell, Lua, Protocol Buffers and Zig.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from codelode.model import Import
 from workers.parse.ecosystems.layout import Layout, above, likely, nearest_to
 from workers.parse.ecosystems.resolution import EXTERNAL, Resolved, Resolver, at, first, inside
 
-#: Imported names that are looked up as modules; the rest of a longer list is ignored.
+#: Most imported names that are looked up as modules; the rest of a longer list is ignored.
 _MAX_NAMES = 16
 
 

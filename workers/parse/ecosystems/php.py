@@ -1,4 +1,4 @@
-"""PHP: classes by the autoload rules of composer.json, and files that are included by path."""
+"""Resolve classes of PHP by the autoload rules of composer.json, and included files by path."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _psr(name: str, layout: Layout) -> Iterator[str]:
             deadline.check()
             place = posixpath.join(folder, *parts[length:])
             yield inside(f"{place}.php")
-            if not parts[-1][:1].isupper():  # a function, which lies in a file of functions
+            if not parts[-1][:1].isupper():  # a function, by convention in this file
                 yield inside(posixpath.join(posixpath.dirname(place), "functions.php"))
 
 

@@ -1,4 +1,4 @@
-"""Python: modules under the roots that the interpreter would have in its path.
+"""Resolve modules of Python below the roots that the interpreter would have in its path.
 
 A root never lies inside a package: `import json` in `flask/app.py` is not `flask/json`. Modules of
 the standard library are external even if the repository has one of the same name.
@@ -21,7 +21,7 @@ _FILES = ("/__init__.py", ".py", "/__init__.pyi", ".pyi", ".pyx", ".pxd")
 _INSIDE = ("__init__.py",)  # of the root
 _CUSTOMARY_ROOTS = ("src", "lib", "python")
 
-#: Imported names that are looked up as modules; the rest of a longer list is ignored.
+#: Most imported names that are looked up as modules; the rest of a longer list is ignored.
 MAX_NAMES = 64
 
 _COMMENT = re.compile(r"#[^\n]*")

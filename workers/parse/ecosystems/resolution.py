@@ -1,4 +1,4 @@
-"""The result of resolving an import, and the keys under which unresolved imports wait.
+"""Define the result of resolving an import, and the keys under which unresolved imports wait.
 
 An import that found no file, or not the likeliest one, is stored under a few short keys. Every
 path has keys too: when a file appears, the files that wait for one of its keys are resolved again.
@@ -37,7 +37,7 @@ class Resolved:
 
 EXTERNAL = Resolved()
 
-#: An import and the path of its file → the files it means.
+#: An import, the path of its file, and the layout → the files it means.
 Resolver = Callable[[Import, str, Layout], Resolved]
 
 

@@ -1,4 +1,4 @@
-"""Ruby: files below the load paths around the file and below the `lib` of each gem."""
+"""Resolve files of Ruby below the load paths around the file and below the `lib` of each gem."""
 
 from __future__ import annotations
 

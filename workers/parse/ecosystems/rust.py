@@ -1,4 +1,4 @@
-"""Rust: module paths through `crate`, `self`, `super` and the crates of the workspace."""
+"""Resolve Rust paths through `crate`, `self`, `super` and the crates of the workspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One import statement, and what the readers of several syntaxes share."""
+"""Define import statements, and readers for syntaxes that several languages share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Statement(NamedTuple):
 Statements = Iterator[Statement]
 StatementReader = Callable[[str], Statements]
 
-#: What a whole text refers to: its offset, the module, the kind of reference (`image`, `file` …).
+#: The references of a whole text: offset, module, and kind (`image`, `file` …) of each.
 References = Iterator[tuple[int, str, str]]
 ReferenceReader = Callable[[str], References]
 
@@ -40,7 +40,7 @@ def without_c_comments(text: str) -> str:
             end = len(text) if end < 0 else end
         else:
             end = text.find("*/", found.end()) + 2
-            if end < 2:  # nor is any later one closed
+            if end < 2:  # no later one is closed either
                 break
         kept.append(text[at : found.start()])
         at = end

@@ -1,4 +1,4 @@
-"""Terraform: a module is a folder and means its files; others are in git or in a registry."""
+"""Resolve modules of Terraform: local ones are folders; others are in git or in a registry."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def references(text: str) -> References:
 
 
 def resolve(imp: Import, path: str, layout: Layout) -> Resolved:
-    """Resolve a module by its folder."""
+    """Resolve a local module to the files of its folder."""
     folder = beside(path, imp.module) if imp.module.startswith(".") else None
     if folder is None:
         return EXTERNAL
@@ -35,7 +35,7 @@ def resolve(imp: Import, path: str, layout: Layout) -> Resolved:
 
 
 def packages(imp: Import) -> Iterator[str]:
-    """Yield the repository of a git address, or of a registry's module by the registry's rule."""
+    """Yield the repository of a git address, or of a registry's module by the naming rule."""
     source = imp.module.split("?")[0]
     if source.startswith("."):
         return

@@ -1,4 +1,4 @@
-"""YAML: references of workflows, Compose files, GitLab pipelines, charts, and Kubernetes objects.
+"""Read references in YAML: workflows, Compose files, GitLab pipelines, charts, Kubernetes objects.
 
 The kind of a reference is stored in `Import.names`: `uses`, `image`, `build`, `chart`,
 `dependency`, `project`, `file`, `base`.
@@ -24,7 +24,7 @@ from workers.parse.ecosystems.resolution import (
 )
 from workers.parse.ecosystems.statement import References
 
-#: How far around its address the name of a chart's dependency is looked for, characters.
+#: Characters on each side of a chart dependency's address in which its name is looked for.
 _CHART_WINDOW_CHARS = 300
 
 _LINE = re.compile(
@@ -105,7 +105,7 @@ def resolve(imp: Import, path: str, layout: Layout) -> Resolved:
 
 
 def packages(imp: Import) -> Iterator[str]:
-    """Yield the image, chart or repository that a reference takes from."""
+    """Yield the image, chart or repository that a reference uses."""
     kind = imp.names[0] if imp.names else ""
     module = imp.module
     if kind == "image":

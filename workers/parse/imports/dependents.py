@@ -1,4 +1,4 @@
-"""Unchanged files whose imports a commit makes stale.
+"""Find the unchanged files whose imports a commit makes stale.
 
 They import a file that was added or deleted, or resolve by a manifest that changed. They join the
 run as ordinary work; their parses are cached, so they only cost storing. A first run has none.
@@ -19,17 +19,17 @@ from workers.parse.ecosystems.manifests import is_manifest
 from workers.parse.ecosystems.resolution import keys_of_path
 from workers.parse.language_rules import RULES
 
-#: Files of which the nearest is meant where several have the name.
+#: Extensions for which a name means the nearest file of that name.
 _RIVALS = tuple({extension for rules in RULES.values() for extension in rules.rivals})
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Lookups in what is indexed of the ref before the run."""
+    """Look-ups in what the index holds of the ref before the run."""
 
     exists: Callable[[Sequence[str]], frozenset[str]]
     incoming: Callable[[Sequence[str]], Mapping[str, Sequence[Edge]]]
-    waiting: Callable[[Sequence[str]], Collection[str]]  # files that have one of the names
+    waiting: Callable[[Sequence[str]], Collection[str]]  # files with one of these references
     records: Callable[[], Iterable[FileRecord]]
     fingerprints: Mapping[str, str]  # of the layout of the last run; empty on the first run
 

@@ -1,4 +1,7 @@
-"""Edges of a parsed file, and its entries in the reference index (`codelode.references`)."""
+"""Make the edges of a parsed file, and its entries in the reference index.
+
+See `codelode.references` for the entries.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,9 @@ from workers.parse.language_rules import rules_of
 #: Most names of one external import.
 MAX_IMPORTED = 64
 
-#: Longest time for resolving the imports of a file, seconds of processor time. Files of real
-#: repositories take milliseconds, but one import may be looked for among all files of its name, or
-#: by thousands of rules in manifests.
+#: Longest time for resolving the imports of a file, seconds of processor time. Real files take
+#: milliseconds, but one import may be looked for among all files of its name, or by thousands of
+#: rules in manifests.
 RESOLVING_S = 2.0
 
 log = structlog.get_logger("workers")
@@ -106,7 +109,7 @@ def _resolved(path: str, parsed: ParsedFile, layout: Layout) -> _Resolved:
 def _subjects(
     path: str, parsed: ParsedFile, imported: Sequence[str], layout: Layout
 ) -> tuple[tuple[str, ...], str]:
-    """Return the files that a test is about, and the name of the missing file if there is none."""
+    """Return the files that a test is about; if there is none, the name that one would have."""
     if parsed.category is not Category.TEST:
         return (), ""
     try:
@@ -134,7 +137,7 @@ def _names(path: str, parsed: ParsedFile, resolved: _Resolved) -> set[str]:
 
 
 def _modules(imp: Import, keys: Sequence[str]) -> Iterator[Module]:
-    """Yield what an external import names: each imported name, or else the module."""
+    """Yield each name that an external import names, or else the module itself."""
     ecosystem = keys[0].partition(":")[0] if keys else ""
     if ecosystem in modules.SEPARATORS:
         for name in imp.names[:MAX_IMPORTED] or ("",):

@@ -1,7 +1,7 @@
-"""The packages that a repository publishes, one end of the edges between repositories.
+"""Find the packages that a repository publishes, to which imports of other repositories lead.
 
-What a repository publishes and what a file takes from others are keys of one vocabulary,
-`<ecosystem>:<name>`, so that matching them is a lookup:
+Published packages and external imports have keys of the same form, `<ecosystem>:<name>`, so that
+matching them is a lookup:
 
     npm:@acme/ui   py:requests   pypi:acme-http   go:github.com/acme/http   crate:serde
     jvm:org.acme.http   maven:org.acme:http   php:Acme\\Http   composer:acme/http   gem:acme
@@ -17,12 +17,12 @@ from workers.parse.ecosystems.layout import Layout
 from workers.parse.ecosystems.manifests import Facts
 from workers.parse.ecosystems.resolution import repository_key
 
-#: Most names of one repository; a repository with more publishes something else than packages.
+#: Most packages of one repository; a repository with more publishes something other than packages.
 MAX_PUBLISHED = 5_000
 
 
 def published(layout: Layout) -> dict[str, str]:
-    """Return the key of each published package with the folder that it is published from."""
+    """Map the key of each published package to the folder that it is published from."""
     found: dict[str, str] = {}
     for kind, keys in _PUBLISHERS.items():
         for folder, facts in layout.of_kind(kind):

@@ -1,9 +1,9 @@
-"""Imports as they are written, in import statements or anywhere in a text.
+"""Read imports as they are written, in import statements or anywhere in a text.
 
-An import is a line or two in every language, so its text is read by regular expressions, those of
-the module of its ecosystem. Formats without import statements (YAML, manifests, prose) are read as
-a whole. Only the content and the family decide what is read, not the path, so that equal files give
-equal imports.
+An import is a line or two in every language, so its text is read by the regular expressions of its
+ecosystem's module. Formats without import statements (YAML, manifests, prose) are read as a whole.
+Only the content and the family decide what is read, not the path, so that equal files give equal
+imports.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ def read(nodes: Sequence[Node], rules: Rules, lines: Lines) -> tuple[Import, ...
 
 
 def bounded(found: Iterable[Import]) -> tuple[Import, ...]:
-    """Return the first imports whose modules may exist: nested statements multiply their prefix."""
+    """Return the first MAX_IMPORTS imports whose modules may exist.
+
+    Nested statements may repeat their prefix many times.
+    """
     return tuple(islice((one for one in found if is_sound(one)), MAX_IMPORTS))
 
 
@@ -62,7 +65,7 @@ def is_sound(imp: Import) -> bool:
     return 0 < len(imp.module) <= MAX_MODULE_CHARS and "\0" not in imp.module
 
 
-#: Imports that are expressions, to which a declaration around them gives names.
+#: Beginnings of imports that are expressions; a declaration around them names what they import.
 _CALLED = (b"require(", b"import(")
 _DECLARING = re.compile(
     rb"\b(?:const|let|var)\s+(?:[\w$]+|\{[^{}=]*\})\s*(?::[^=\n]*)?=\s*(?:await\s+)?$"

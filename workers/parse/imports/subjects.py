@@ -1,4 +1,4 @@
-"""The files that a test is about, by its name and by what it imports."""
+"""Find the files that a test is about, by its name and by what it imports."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _FAMILIES = (
     (".ex", ".exs"),
 )
 
-#: Paths whose category is cached, because tests import the same files.
+#: Number of paths whose category is cached, because tests import the same files.
 SOURCES_KEPT = 1 << 14
 
 
 def subjects_of(path: str, imported: Sequence[str], layout: Layout) -> tuple[tuple[str, ...], str]:
-    """Return the files, mostly one, and the name of the missing file if there is none.
+    """Return the files, mostly one; if there is none, also the name that one would have.
 
-    A test whose name tells nothing is about the source file that it imports, if that is a single
+    If its name tells nothing, a test is about the source file that it imports, if that is the only
     one.
     """
     folder, name = posixpath.split(path)
@@ -74,7 +74,7 @@ def _is_source(path: str) -> bool:
 
 
 def _closest(folder: str, found: Sequence[str]) -> str | None:
-    """Return the file whose folders are most like the test's; None when several are equally so."""
+    """Return the file whose folders are most similar to the test's; None if several are."""
     if len(found) < 2:
         return found[0] if found else None
     mine = set(folder.split("/"))

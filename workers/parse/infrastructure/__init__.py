@@ -1,4 +1,4 @@
-"""Blocks of infrastructure files (stages, jobs, resources) as definitions.
+"""Read the blocks of infrastructure files (stages, jobs, resources) as definitions.
 
 `read` returns the blocks of a file, or None for a file that has no such blocks; `masked` returns
 the text that its grammar can read. A block's hierarchy is its qualified name, so that it is found

@@ -1,4 +1,4 @@
-"""The type of an infrastructure block, and rules that find blocks in a mapping."""
+"""Define infrastructure blocks, and the rules that find them in a mapping."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages of a Dockerfile, each from one `FROM` to the next."""
+"""Find the stages of a Dockerfile, each from one `FROM` to the next."""
 
 from __future__ import annotations
 

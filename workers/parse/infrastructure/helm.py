@@ -1,6 +1,6 @@
-"""Helm charts and templates.
+"""Find the blocks of Helm charts and templates.
 
-No grammar of YAML can read the `{{ … }}` of a template, so its actions are masked: an action that
+No grammar of YAML can read the actions of a template, `{{ … }}`, so they are masked: an action that
 stands alone on a line becomes blank, one inside a value becomes a word of the same length. Offsets
 do not change, so blocks and chunks are those of the file.
 """

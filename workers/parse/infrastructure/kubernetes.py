@@ -1,4 +1,4 @@
-"""Objects of Kubernetes, Argo CD and other operators, in YAML or JSON: `Deployment/web`."""
+"""Find objects of Kubernetes, Argo CD and other operators, in YAML or JSON: `Deployment/web`."""
 
 from __future__ import annotations
 

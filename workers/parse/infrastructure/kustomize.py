@@ -1,4 +1,4 @@
-"""Blocks of kustomizations: each field, and each item of a field whose items have names."""
+"""Find the blocks of kustomizations: each field, and each item of a field with named items."""
 
 from __future__ import annotations
 

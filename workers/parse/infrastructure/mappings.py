@@ -1,4 +1,4 @@
-"""Mappings and sequences in trees of YAML and JSON, in block style or flow style.
+"""Read mappings and sequences in trees of YAML and JSON, in block style or flow style.
 
 Text is taken from `data`, because the tree may be that of the masked text.
 """

@@ -1,4 +1,4 @@
-"""Blocks of HCL, by type and labels, as in Terraform, OpenTofu, Terragrunt, Packer and Nomad."""
+"""Find blocks of HCL by type and labels: Terraform, OpenTofu, Terragrunt, Packer and Nomad."""
 
 from __future__ import annotations
 

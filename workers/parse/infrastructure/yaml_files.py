@@ -1,6 +1,6 @@
-"""Blocks of YAML files by family: workflows, pipelines, Compose files, charts, kustomizations.
+"""Find blocks of YAML files by family: workflows, pipelines, Compose, charts, kustomizations.
 
-A family whose blocks are pairs of mappings is a table of rules.
+A family whose blocks are pairs of mappings has a table of rules.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from codelode.infrastructure import Family
 from workers.parse.infrastructure import helm, kubernetes, kustomize, mappings
 from workers.parse.infrastructure.blocks import Block, Rule, find, under
 
-#: What stands at the top of a GitLab pipeline and is no job.
+#: Top-level keys of a GitLab pipeline that are not jobs.
 _GITLAB_KEYWORDS = (
     "default include stages variables workflow image services cache before_script after_script spec"
 )

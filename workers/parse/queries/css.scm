@@ -1,4 +1,4 @@
-; Selectors are no names: a rule is found by its text.
+; Selectors are not names: a rule is found by its text.
 (keyframes_statement (keyframes_name) @name) @definition.function
 (stylesheet (rule_set
   (selectors (pseudo_class_selector (class_name) @_root))
