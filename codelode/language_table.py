@@ -23,14 +23,18 @@ class Scope:
 
     name: str
     is_folder: bool = False  # files of one folder see one another
-    source_roots: tuple[str, ...] = ()  # files at one path below any of them see one another
+    #: Files at the same relative path below any of these source roots see one another.
+    source_roots: tuple[str, ...] = ()
     has_implicit_receiver: bool = False  # `load()` may call a member: `this.load()`
     has_function_values: bool = False  # a constant may hold a function or a class
 
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """One language. `category` is that of its files unless their path says otherwise."""
+    """A language, and how its files are recognised.
+
+    `category` is that of its files unless their path says otherwise.
+    """
 
     name: str
     scope: Scope
