@@ -1,7 +1,7 @@
 """Run the workers of one stage, or beat, which sends the periodic jobs: `python -m workers NAME`.
 
-NAME is beat or the name of a row in `codelode.stages.STAGES`. `python -m workers fork-server` forks
-them on request (`workers.fork_server`).
+NAME is beat or the name of a row in `codelode.stages.STAGES`. `python -m workers fork-server`
+starts a process that forks either on request (`workers.fork_server`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ BY_NAME = {stage.name: stage for stage in STAGES}
 
 
 def main() -> None:
-    if " ".join(sys.argv[1:]).rstrip() == fork_server.ARGUMENT:
-        fork_server.serve()
+    if len(sys.argv) > 1 and sys.argv[1].rstrip() == fork_server.ARGUMENT:
+        fork_server.serve()  # returns in forked workers only, with their arguments in sys.argv
     parser = argparse.ArgumentParser(prog="python -m workers", description=__doc__)
     parser.add_argument("name", choices=[*BY_NAME, "beat"])
     parser.add_argument("--concurrency", type=int, help="pool size; default: the stage's own")
@@ -36,20 +36,20 @@ def main() -> None:
         sys.exit(_run_worker(args.name, args.concurrency))
 
 
-# Both programs are created here instead of by Celery's command line, which imports every plugin of
-# that command line (Flower with its web server among them): a third of a worker's start.
-# The code of the stages is imported only by those that run it.
-# Quiet: they print no banner, so that the log is JSON from its first line.
-
-
 def _run_beat(settings: Settings) -> None:
+    """Run beat as `_run_worker` runs a worker, but without importing the code of the stages."""
     app = configured(settings)
     make_private(Path(app.conf.beat_schedule_filename).parent)
     app.Beat(quiet=True).run()
 
 
 def _run_worker(name: str, concurrency: int | None) -> int:
-    """Run until a signal ends the worker, and return its exit status."""
+    """Run until a signal ends the worker, and return its exit status.
+
+    Celery's own command line would import all of its plugins, among them Flower with its web
+    server, which takes a third of a worker's start-up time. `quiet` suppresses the banner, so that
+    the log is JSON from its first line.
+    """
     from workers import confined
     from workers.delivery.app import app
 

@@ -29,8 +29,8 @@ from codelode.errors import CodelodeError, Rejected, Unavailable
 #: Interval at which a caller checks whether the result is still wanted, seconds.
 WATCH_S = 1.0
 
-#: Modules that the server process imports once, for all children: what plans a run, and what the
-#: registry of backends would import for it in each of them.
+#: Modules that the server process imports once, for all children: those that plan a run, and those
+#: that the registry of backends would otherwise import in each child.
 PRELOADED = (
     "workers.planning",
     "codelode.backends.redis.graph",
@@ -130,7 +130,7 @@ def tried(run: Callable[[], object], timeout_s: float) -> str:
     if not child:
         try:
             die_with_parent()
-            if os.getppid() == own:  # else this process has ended before
+            if os.getppid() == own:  # else the parent died before the line above took effect
                 run()
         finally:
             os._exit(0)  # skips clean-up, which is the parent's
@@ -185,8 +185,8 @@ def _work(
 def _die_with_caller() -> None:
     """Have the kernel kill the calling process, a child of `call`, when its worker ends.
 
-    The server process ends when all copies of one end of a pipe are closed. A child is given a
-    copy, which would keep both alive after the worker, so it closes it.
+    The server process ends when all copies of one end of a pipe are closed. A child inherits a
+    copy, which would keep server and child alive after the worker, so the child closes it.
     """
     die_with_parent()
     server = forkserver._forkserver

@@ -20,7 +20,7 @@ def of_parse(blob: BlobId, path: str, *, version: str) -> DerivationKey:
 
 
 def of_layout(repository: RepositoryName, revision: Revision, *, version: str) -> DerivationKey:
-    """Return the key of the layout of a commit; imports may name the repository by its name."""
+    """Return the key of the layout of a commit; imports may contain the repository's name."""
     return _key("layout", version, repository, revision)
 
 

@@ -1,10 +1,10 @@
 """Estimate the work of a planned run: read all of its files, and parse a sample of them.
 
-Reading tells which files a run leaves out, as the parse stage does. The sample is taken in the
-order of the ids of contents, which has nothing to do with size or place, until its time is over; a
-repository of up to some thousand files is parsed as a whole. How long the sample waits for a
-processor tells how busy the machine is, and a few of its texts, how fast a model server on this
-machine embeds. Nothing is sent to another one, which may have a price.
+Reading tells which files a run leaves out, as the parse stage does. Files are sampled in the order
+of their blob ids, which are unrelated to size and path, until the time is over; a repository of up
+to a few thousand files is parsed as a whole. How long the sample waits for a processor tells how
+busy the machine is. A model server on this machine embeds a few of its texts to measure its speed;
+nothing is sent to a remote one, which may charge for it.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ CHARS_PER_TOKEN = 4
 #: Longest text that is embedded, characters; embedders of model servers cut the rest off.
 MAX_TEXT_CHARS = 8_000
 
-#: Where nothing could be parsed: chunks have 800 to 1,000 bytes in most languages, and their texts
-#: add a path, a header, and an overlap.
+#: Assumed where nothing could be parsed: chunks have 800 to 1,000 bytes in most languages, and the
+#: text that is embedded adds a path, a header, and an overlap.
 _BYTES_PER_CHUNK = 900
 _TOKENS_PER_CHUNK = 300
 
-#: Processes of a cluster that work at once on a run; more cores than these do not help it.
+#: Processes of a cluster that work on a run at once; it gains nothing from more cores.
 _BUSY_PROCESSES = 4
 
-#: Texts of the sample that a model server embeds, to see how fast it is, and the time for it,
-#: seconds: a plan does not wait for a server that hangs.
+#: Number of sampled texts that a model server embeds to measure its speed, and the time limit for
+#: that, seconds: a plan does not wait for a server that hangs.
 _EMBEDDED = 16
 EMBED_S = 10.0
 
-#: Most reasons that are listed; the rest is one row.
+#: Most reasons that are listed; the others share one row.
 _REASONS_LISTED = 20
 
 
@@ -80,7 +80,7 @@ class Survey:
 
 @dataclass(slots=True)
 class Sample:
-    """Sums over parsed files of a language, or of all."""
+    """Sums over the parsed files of one language, or of all."""
 
     files: int = 0
     size_bytes: int = 0
@@ -97,11 +97,11 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """Holds what parsing a sample gave: sums by language, and how fast the machine is now."""
+    """The result of parsing a sample: sums by language, and how fast the machine is now."""
 
     sums: Mapping[str, Sample]
-    slowdown: float = 1.0  # seconds for each second of processor time
-    tokens_per_s: float = 0.0  # that a model server embeds; 0: it is not known, or there is none
+    slowdown: float = 1.0  # elapsed seconds per second of processor time
+    tokens_per_s: float = 0.0  # see `_tokens_per_s`
 
 
 def survey(run: Run, manifest: FileManifest, ref: RefName, services: Services) -> Survey:
@@ -138,7 +138,7 @@ def sample(run: Run, found: Survey, services: Services) -> Sampled:
         if now - used > SAMPLE_S:
             break
     passed_s, used_s = time.monotonic() - began, time.thread_time() - used
-    # Where nothing was parsed, both times are of microseconds and tell nothing.
+    # Where nothing was parsed, both times are a few microseconds and tell nothing.
     slowdown = max(1.0, passed_s / used_s) if sums and used_s else 1.0
     return Sampled(dict(sums), slowdown, _tokens_per_s(texts, services))
 
@@ -168,7 +168,7 @@ def estimate(
 
 
 def _work_s(made: Estimate, sums: Mapping[str, Sample], *, like: Sample) -> float:
-    """Return the processor time of a run, by the files and by how long parsing them takes."""
+    """Return the processor time of a run, from its number of files and the time to parse them."""
     parsing_s = 0.0
     for row in made.languages:
         some = sums.get(row.language, like)
@@ -177,9 +177,9 @@ def _work_s(made: Estimate, sums: Mapping[str, Sample], *, like: Sample) -> floa
 
 
 def _seconds(made: Estimate, work_s: float, sampled: Sampled, *, cores: int) -> float:
-    """Return how long a run takes if its processes share the cores with what else is busy now.
+    """Return how long a run takes if its processes share the cores with those that are busy now.
 
-    The sample is one process, which waits for a core as long as all others take turns.
+    The sample is one process, which waits for a core while the other busy ones take their turns.
     """
     others = cores * (sampled.slowdown - 1)
     share = min(cores, _BUSY_PROCESSES, cores * _BUSY_PROCESSES / (others + _BUSY_PROCESSES))
@@ -193,19 +193,20 @@ def _cores() -> int:
 
 
 def _tokens_per_s(texts: Sequence[str], services: Services) -> float:
-    """Return how fast a model server on this machine embeds; 0: there is none, or it is unknown.
+    """Return how many tokens a model server on this machine embeds per second; 0: none, or unknown.
 
-    The built-in embedder works in the processes of the run.
+    The built-in embedder is not measured, because it works in the processes of the run.
     """
     if not texts or not registry.embeds_on_loopback(services.settings):
         return 0.0
     took_s: list[float] = []
 
     def embed() -> None:
-        with suppress(CodelodeError):  # the run would wait for it; nobody knows how long
+        with suppress(CodelodeError):  # the run would wait for the server, for an unknown time
             index = services.index
             began = time.monotonic()
-            if registry.embeds_on_loopback(index.published.settings):  # it may have another one
+            # The published index may have another embedder than the settings.
+            if registry.embeds_on_loopback(index.published.settings):
                 index.embedder.embed_documents(texts)
                 took_s.append(time.monotonic() - began)
 
@@ -246,7 +247,7 @@ def _row(language: str, items: Sequence[WorkItem], like: Sample) -> LanguageEsti
 
 
 def _summaries(found: Survey, overall: Sample, settings: Settings) -> tuple[int, int]:
-    """Return the number of summaries that a run asks for at most, and the tokens of them."""
+    """Return the most summaries that a run asks for, and the tokens that these take."""
     if not overall.summaries:
         return 0, 0
     share = sum(item.size_bytes for item in found.items) / max(1, overall.size_bytes)
@@ -259,7 +260,7 @@ def _tokens(texts: Iterable[str]) -> int:
 
 
 def _kind(reason: str) -> str:
-    """Return a reason without the facts of the file: `too large: 9 bytes` → `too large`."""
+    """Return a reason without the details of the file: `too large: 9 bytes` → `too large`."""
     return reason.partition(":")[0]
 
 

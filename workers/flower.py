@@ -32,7 +32,7 @@ from tornado.web import RequestHandler
 from codelode.settings import load
 from workers.delivery.configuration import configured
 
-#: Added to the niceness of the process: what shows the jobs must not slow them on busy processors.
+#: Added to the niceness of the process: showing the jobs must not slow them on busy processors.
 NICENESS = 10
 
 NO_LOGIN = (

@@ -1,7 +1,7 @@
 """Fork the workers of a cluster from a process that has imported their code.
 
-The imports take most of the start of a worker, and much of its memory. Forked workers have both
-in common, so that a cluster starts with less work, and a worker that died is back soon.
+Imports take most of a worker's start-up time and much of its memory. Forked workers share the
+result, so that a cluster starts sooner, and a worker that died is replaced sooner.
 
 `codelode up` starts `python -m workers fork-server` with a socket as standard input. It sends
 requests, `{"arguments": […], "log": PATH}`, and gets `{"started": PID}` for each of them, and
@@ -27,11 +27,11 @@ from typing import NamedTuple
 
 from workers.confined import die_with_parent
 
-#: The argument of `python -m workers` that starts the server. Spaces may follow it: the command
-#: line of a forked worker is written over its own, and gets no longer than that.
+#: The argument of `python -m workers` that starts the server. The caller pads it with spaces: a
+#: forked worker overwrites this command line with its own, and has no more room than that.
 ARGUMENT = "fork-server"
 
-#: What all or several of the workers import sooner or later.
+#: Modules that several workers import sooner or later.
 PRELOADED = (
     "celery.apps.beat",
     "celery.apps.worker",
@@ -51,14 +51,16 @@ PRELOADED = (
 #: Largest message, bytes.
 PACKET_BYTES = 1 << 16
 
-#: Places of the address of the command line, and of its end, in /proc/PID/stat after the name.
+#: Indexes of the start and end address of the command line among the fields of /proc/PID/stat that
+#: follow the name of the process.
 _ARG_START, _ARG_END = 48 - 3, 49 - 3
 
 
 def serve(preloaded: Sequence[str] = PRELOADED) -> list[str]:
-    """Fork a process for each request. In each of them, return its arguments; else do not return.
+    """Fork a process for each request, and return its arguments, in the forked process only.
 
-    The process has a session of its own, and its output goes to the log of the request.
+    That process has a session of its own, the arguments in `sys.argv`, and its output in the log of
+    the request. The server itself exits when the socket is closed.
     """
     for module in preloaded:
         import_module(module)

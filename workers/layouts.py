@@ -1,6 +1,6 @@
 """Get the layout of a commit, by which the store stage resolves imports.
 
-A layout is read from what a repository holds, so only processes that can be killed read it
+A layout is read from untrusted content, so only processes that can be killed read it
 (`workers.confined`): the process that plans a run reads it once, and the derived-value cache keeps
 it for the store stage. When the cache has lost it, the store worker has it read again in such a
 process, while the files of that run wait and those of other runs are stored.
@@ -24,7 +24,7 @@ from workers.services import PARSE_MEMORY_BYTES, Services
 #: average in large repositories, and most of them have no manifest.
 BYTES_PER_PATH = 200
 
-#: Layouts that a worker reads at once; each takes a thread and a process.
+#: Most layouts that a worker reads at once; each takes a thread and a process.
 _readings = confined.Slots(4)
 
 
@@ -33,14 +33,14 @@ class Lost(Unavailable):
 
 
 def of_commit(repository: RepositoryName, revision: Revision, services: Services) -> imports.Layout:
-    """Return a layout that was read before. Raises Lost."""
+    """Return the layout from a cache. Raises Lost if none holds it."""
     return services.layouts.get(
         repository, revision, partial(_kept, repository, revision, services)
     )
 
 
 def read(repository: RepositoryName, revision: Revision, services: Services) -> imports.Layout:
-    """Return the layout, reading it unless it is kept; only for a confined process.
+    """Return the layout, reading it unless it is cached; only for a confined process.
 
     Raises Rejected if it is too large to keep.
     """
@@ -50,7 +50,7 @@ def read(repository: RepositoryName, revision: Revision, services: Services) -> 
 
 
 def prepare(run: Run, services: Services) -> Callable[[Callable[[], bool]], None] | None:
-    """Return None if the layout of the run's commit is kept, or else a call that reads it again."""
+    """Return None if the layout of the run's commit is cached, else a call that reads it again."""
     if run.revision is None:
         return None  # not planned: none of its files is claimed
     try:
@@ -100,7 +100,7 @@ def _kept(repository: RepositoryName, revision: Revision, services: Services) ->
 def _read(
     repository: RepositoryName, revision: Revision, services: Services
 ) -> tuple[imports.Layout, bytes]:
-    """Return the layout and its encoding, which is kept."""
+    """Return the layout and its encoding; read and cache them unless they are cached."""
     key = _key(repository, revision)
     (data,) = services.derivations.get([key])
     if data is not None:

@@ -1,7 +1,7 @@
 """Measure the space that the cluster takes: index, mirrors, derived values, and Redis.
 
-A status shows what was measured last, so that it costs no walk through the folders. What cannot be
-measured is recorded as unknown; the rest is recorded all the same.
+A status shows the last measurement, so that asking for one costs no walk through the folders. What
+cannot be measured is recorded as unknown; the rest is recorded all the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from codelode.errors import CodelodeError
 from codelode.ports import DiskUse
 from codelode.settings import Settings
 
-#: Sizes by the name of a part; the empty name stands for all of a group.
+#: Sizes by the name of a part, bytes; the empty name stands for the whole group.
 Sizes = Mapping[str, int]
 
 
@@ -56,7 +56,7 @@ def _derived(settings: Settings) -> Sizes:
 
 
 def _redis(settings: Settings) -> Sizes:
-    """Return the memory of the server, and of that of the caches if it is another one."""
+    """Return the memory of the Redis server, and of the caches' server if that is another one."""
     own = {"": registry.redis_memory(settings.redis_url)}
     if settings.cache_url in ("", settings.redis_url):
         return own

@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 log = structlog.get_logger("workers")
 
-#: Plans at once in a worker; each is a process.
+#: Most plans at once in a worker; each takes a process.
 _plans = confined.Slots(8)
 
 
@@ -55,7 +55,8 @@ def plan(run: Run, services: Services, *, is_wanted: Callable[[], bool]) -> Adva
     """
     began = time.monotonic()
     checked_out = update(run, ledger=services.ledger, mirrors=services.mirrors, is_wanted=is_wanted)
-    # The mirror of a repository that was registered for this alone is deleted with it.
+    # A trial's repository is registered for the plan alone and removed with its mirror, so that a
+    # later run has to wait for git again.
     pull_s = time.monotonic() - began if run.kind is RunKind.TRIAL else 0.0
     settings, fingerprint = services.settings, _fingerprint(services)
     alone = partial(_alone, settings, is_wanted=is_wanted)
@@ -105,7 +106,7 @@ def _with_services(settings: Settings, function: Callable[..., T], *arguments: o
 
 
 def _survey(services: Services, run: Run, fingerprint: str, checked_out: RefName) -> Survey:
-    """Find what a run would do whose mirror is up to date, without changing anything."""
+    """Find what a run whose mirror is up to date would do, without changing anything."""
     prepared = _prepared(services, run, fingerprint, checked_out)
     manifest, _ = _with_dependents(
         prepared.manifest, prepared.ref, run.repository, services, announces=False
@@ -177,7 +178,7 @@ def plan_pulled(
     if any(item.blob for item in manifest.items):
         layouts.read(repository, manifest.revision, services)  # for the store stage
     advance = services.ledger.plan(run.id, manifest, ref=prepared.ref, fingerprint=fingerprint)
-    require_staying(services.ledger, repository, prepared.ref)  # else nothing has been planned
+    require_staying(services.ledger, repository, prepared.ref)  # else `plan` has had no effect
     for ref in prepared.gone:
         services.ledger.remove_ref(repository, ref)
     log.info(
@@ -255,7 +256,7 @@ def _with_dependents(
 def _refs(
     manifest: FileManifest, ref: RefName, repository: RepositoryName, services: Services
 ) -> tuple[RefName, ...]:
-    """Return the refs that what is stored at the ref carries once the run is planned."""
+    """Return the refs that the stored files of the ref are marked with once the run is planned."""
     found = services.ledger.get(repository)
     default = ref if manifest.makes_default else found.default_ref if found else ""
     return refs_of(ref, default=default)
@@ -294,9 +295,9 @@ def _having(
 
 
 def _fingerprint(services: Services) -> str:
-    """Return a text that changes with everything that shapes the index of a file but its content.
+    """Return a text that changes with all that shapes the index of a file, besides its content.
 
-    The store and then the embedder are at its end, because `restamp` replaces the embedder there.
+    It ends with the store and then the embedder, because `restamp` replaces the embedder there.
     """
     queries = own_queries.digest(services.operators_queries)
     settings = services.settings

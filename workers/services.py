@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from workers.sources.following import SourceSync
     from workers.sources.permissions import PermissionSync
 
-#: How long a worker relies on which index is published before it asks again, seconds. If a stage
-#: embeds for a superseded index, the store stage notices and sends the file back.
+#: Time after which a worker asks again which index is published, seconds. If a stage embeds for a
+#: superseded index, the store stage notices and sends the file back.
 FOLLOW_S = 2.0
 
 #: The settings that shape an index. A rebuild and the workers must have equal values of these and

@@ -3,7 +3,7 @@
 A function gets a run, some of its files with the outputs of earlier stages (parts), and the
 services of the process. It returns one outcome per file, in order, and never accesses the ledger or
 a queue: `workers.delivery` claims the files, loads and stores the parts, and acts on the outcomes.
-Raises Unavailable if a server is unavailable; any other error fails the files.
+It raises Unavailable if a server is unreachable; any other error fails the files.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ Parts: TypeAlias = Mapping[str, bytes]
 #: Parts of the stage outputs.
 PARSED, SUMMARIES, VECTORS = "parsed", "summaries", "vectors"
 
-#: Longest time of a call of the store stage after which imports are still resolved, seconds of
-#: processor time. Batches of real repositories take a second; files of others wait meanwhile.
+#: Time after which a call of the store stage resolves no more imports, seconds of processor time.
+#: Batches of real repositories take a second; files of other runs wait meanwhile.
 LINKING_S = 10.0
 
 log = structlog.get_logger("workers")
@@ -48,7 +48,7 @@ log = structlog.get_logger("workers")
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file of a run at a stage; if `blob` is empty, the file is removed from the index."""
+    """A file of a run at a stage; if `blob` is empty, the file is removed from the index."""
 
     repository: RepositoryName
     path: str
@@ -204,7 +204,7 @@ def store_files(run: Run, files: Sequence[File], services: Services) -> list[Out
 def _stored_file(
     run: Run, file: File, vectors: Vectors | None, services: Services, ends_at: float
 ) -> StoredFile:
-    """Return what is stored of a file. Its imports are resolved until `ends_at`, by the thread."""
+    """Return what to store of a file. `ends_at`, in time of this thread, ends resolving imports."""
     removed = StoredFile(file.repository, file.path, file.blob, services.refs(run))
     if vectors is None:
         return removed

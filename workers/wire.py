@@ -1,4 +1,4 @@
-"""Encode what stages and caches keep: deflated JSON, and half floats for vectors.
+"""Encode what stages and caches keep: deflated JSON, and half-precision floats for vectors.
 
 Half precision halves the memory and affects no ranking: it changes a cosine by less than 0.001.
 """
@@ -30,7 +30,7 @@ _SUMMARIES = TypeAdapter(Summaries)
 
 #: Most decoded parsed files that a process caches; about as many as are in flight.
 LOADED = 256
-#: Bytes of JSON beyond which a parsed file is not cached. Those of usual files have 30 kB.
+#: Bytes of JSON beyond which a decoded parsed file is not cached. A usual file has 30 kB.
 MAX_CACHED_BYTES = 1 << 20
 
 #: Most bytes of JSON of a parsed file, per byte that a file may have. Real files have at most 6 per
@@ -52,14 +52,14 @@ PARSED_SHAPE = hashlib.sha256(
 
 
 def parsed_by(queries: OwnQueries) -> str:
-    """Return a version of everything that an encoded parsed file depends on but the file."""
+    """Return a version of everything that an encoded parsed file depends on besides the file."""
     return f"{PARSER_VERSION} {PARSED_SHAPE} {own_queries.digest(queries)}".rstrip()
 
 
 def dump_parsed(parsed: ParsedFile, *, max_file_bytes: int) -> bytes:
-    """Encode a parsed file. Raises Rejected if the stages after parse had too much to read.
+    """Encode a parsed file. Raises Rejected if it is too large for the stages after parse.
 
-    Those run in processes that are not killed. `max_file_bytes` is the most that a file may have.
+    Their processes cannot be killed for one file. `max_file_bytes`: the largest size of a file.
     """
     text, most = _PARSED.dump_json(parsed), PARSED_BYTES_PER_BYTE * max_file_bytes
     if len(text) > most:

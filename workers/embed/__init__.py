@@ -25,8 +25,8 @@ from workers import derivations
 
 __all__ = ["embed", "known_vectors"]
 
-#: Vectors are cached as half floats, which change a cosine by less than 0.001. New ones are rounded
-#: likewise, so that it makes no difference which of them come from the cache.
+#: Vectors are cached in half precision, which changes a cosine by less than 0.001. New ones are
+#: rounded likewise, so that it makes no difference which of them come from the cache.
 _KEPT = np.float16
 
 

@@ -220,7 +220,7 @@ class Enricher:
 
     @property
     def _batch(self) -> int:
-        """Calls per batch: few enough to end soon, enough to keep all threads busy."""
+        """Return the calls per batch: few enough to end soon, enough to keep all threads busy."""
         return 2 * self.concurrency
 
     @cached_property

@@ -26,10 +26,10 @@ from codelode.settings import Settings
 from workers.confined import Abandoned, Slots, call
 from workers.mapping.layout import layout
 
-#: The work takes 2 s of one core for 4,000 chunks, and 30 s for MAX_POINTS; with low priority more.
+#: The work takes 2 s of one core for 4,000 chunks, and 30 s for MAX_POINTS; more at low priority.
 TIMEOUT_S = 1_800.0
 
-#: Vectors of MAX_POINTS chunks with 3,072 dimensions take 1.2 GB, and are there twice.
+#: Vectors of MAX_POINTS chunks with 3,072 dimensions take 1.2 GB, and are in memory twice.
 MEMORY_BYTES = 8 << 30
 
 #: A map leaves processor time to everything else.
@@ -38,7 +38,7 @@ NICENESS = 15
 #: Interval of the reports of progress, seconds.
 REPORT_S = 1.0
 
-#: Maps that a worker makes at once.
+#: Most maps that a worker makes at once.
 _slots = Slots(1)
 
 log = structlog.get_logger("workers")
@@ -66,7 +66,7 @@ def make_confined(
 
 
 def make_with(settings: Settings, repositories: tuple[RepositoryName, ...]) -> None:
-    """Make the map with the backends of the settings. Runs in the process of its own."""
+    """Make the map with the backends of the settings. Runs in the process that can be killed."""
     os.nice(NICENESS)
     with closing(registry.inventory(settings)) as inventory:
         make(repositories, inventory, registry.ledger(settings), registry.chunk_maps(settings))

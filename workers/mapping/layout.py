@@ -37,7 +37,7 @@ EXAGGERATION = 12.0
 #: Share of the last step that is added to the next, in both phases.
 EARLY_MOMENTUM, MOMENTUM = 0.5, 0.8
 
-#: Cells of the grid in one direction, and their size, in which the pull of a neighbour halves at 1.
+#: Cells of the grid in each direction, and their size; at distance 1 a neighbour's pull has halved.
 MIN_CELLS, MAX_CELLS = 32, 256
 CELL = 0.5
 
@@ -99,7 +99,7 @@ def _within_leaves(
 
 
 def _leaves(vectors: Vectors, rows: Indices, random: np.random.Generator) -> Iterator[Indices]:
-    """Yield the rows in leaves that have more than NEIGHBOURS each."""
+    """Divide the rows into leaves of more than NEIGHBOURS and at most LEAF rows."""
     if len(rows) <= LEAF:
         yield rows
         return
@@ -188,7 +188,7 @@ class _Grid:
         return np.fft.rfft2((1 + far[:, None] + far) ** -float(power))
 
     def charge(self, values: npt.NDArray[np.float32]) -> Field:
-        """Return the values, one for each point, on the grid."""
+        """Return the values, one for each point, spread over the nodes of the grid."""
         given = (self._weights * values).ravel()
         found = np.bincount(self._nodes.ravel(), given, self._cells**2)
         return found.reshape(self._cells, self._cells).astype(np.float64)

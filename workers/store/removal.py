@@ -14,7 +14,7 @@ from codelode.ledger import Ledger
 from codelode.model import DEFAULT_REF, FileChunks, RefName, RepositoryName
 from codelode.ports import ChunkStore, DependencyGraph, ReferenceIndex, SymbolTable
 
-#: Files that are removed at once, while the index cannot be swapped.
+#: Files that are removed in one batch, during which the index cannot be swapped.
 FILES_AT_ONCE = 500
 
 

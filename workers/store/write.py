@@ -29,8 +29,8 @@ from codelode.model import (
 from codelode.ports import ChunkStore, DependencyGraph, ReferenceIndex, SymbolTable
 from codelode.vectors import Vectors
 
-#: Raise it whenever graph, symbol table, or reference index hold something else for the same parse,
-#: or in another shape: the next run of each ref then stores all of its files again.
+#: Raise it whenever what graph, symbol table, or reference index store for the same parse changes,
+#: or its format: the next run of each ref then stores all of its files again.
 TABLES_VERSION = "2"
 
 
@@ -55,7 +55,7 @@ class StoredFile:
 
 
 def refs_of(ref: RefName, *, default: str) -> tuple[RefName, ...]:
-    """Return the refs that chunks at a ref carry: DEFAULT_REF too when it is the default one."""
+    """Return the refs that mark the chunks of a ref: DEFAULT_REF too when it is the default one."""
     return tuple({ref, DEFAULT_REF} if ref == default else {ref})
 
 
