@@ -1,4 +1,4 @@
-"""Summarise a file in a few sentences from its stored chunks.
+"""Summarise a file in a few sentences, given its stored chunks.
 
 The summary has the path, the language model's summaries if there are any, the comment at the top of
 the file, its exported names, and its imports. Staged retrieval compares queries with it, and

@@ -5,8 +5,8 @@ cache, finds the answer to another query with nearly the same vector. Both queri
 same filters, visibility, options, index generation, and words, function words (`how`, `the`) aside.
 Degraded answers and answers from an incomplete index are not cached.
 
-The generation counts changes of every repository, so a change of a repository that the principal
-may not see also makes a cached answer stale. Only `cached` and `took_ms` reveal that.
+The generation counts changes of all repositories, so a change of one that the principal may not see
+also makes a cached answer stale. Only `cached` and `took_ms` reveal that.
 
 Answers are stored as JSON, which pydantic validates into the types of `results`. The format does
 not depend on a face, and a damaged entry is a cache miss and cannot execute code.
@@ -28,7 +28,7 @@ from gateway.retrieve import embed
 from gateway.service.results import ContextAnswer, SearchAnswer
 from gateway.state import SearchQuery
 
-#: Decoded answers that are cached, so that the answer to a frequent query is decoded once.
+#: Most decoded answers that are cached, so that the answer to a frequent query is decoded once.
 MAX_DECODED = 64
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class NewAnswer(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class _SemanticKey:
-    """The bucket and the vector with which level 2 looks for a query."""
+    """The bucket and the vector by which level 2 finds a query."""
 
     bucket: str
     vector: Vector

@@ -11,10 +11,10 @@ import structlog
 #: Most repositories of one record, and most characters of a name: callers choose what they name.
 MAX_REPOSITORIES = 50
 MAX_NAME_CHARS = 200
-#: Most characters of a query in a record, of which many may wait to be written. The service
+#: Most characters of a query in a record: many records may wait to be written. The service
 #: functions refuse longer queries.
 MAX_QUERY_CHARS = 8_192
-#: Fields of the log line that the audit record has too: what a change acted on, and how.
+#: Fields of the log line that the audit record has too: the object of a change, and details of it.
 DETAILS = frozenset({"key", "key_id", "key_role", "label", "ref", "run", "connection", "mode"})
 #: Most characters of a text in the log line: it may quote a request of 512 kB.
 MAX_FIELD_CHARS = 1_000
@@ -22,7 +22,7 @@ MAX_FIELD_CHARS = 1_000
 
 @dataclass(slots=True)
 class CallFacts:
-    """Collects what service functions report of a call for the audit log alone."""
+    """Collects the facts that service functions report about a call only for the audit log."""
 
     repositories: dict[str, None] = field(default_factory=dict)  # named by the caller, or read
     query: str = ""
@@ -42,7 +42,7 @@ def begin() -> CallFacts:
 def note(**facts: object) -> None:
     """Add fields to the log line of the current call: identifiers and counts, never source text.
 
-    Empty texts are left out: the caller has not given them.
+    Empty texts are left out, because they stand for absent values.
     """
     facts = {name: fact for name, fact in facts.items() if fact != ""}
     structlog.contextvars.bind_contextvars(**{name: _cut(fact) for name, fact in facts.items()})
@@ -57,7 +57,7 @@ def note(**facts: object) -> None:
 def involve(repositories: Iterable[str] = (), *, query: str = "") -> None:
     """Add repositories that the caller names or reads, and its query, to the audit record.
 
-    A face adds those that a request names, before a service function may refuse it.
+    The repositories that a request names are added before a service function may refuse it.
     """
     facts = _facts.get(None)
     if facts is None:

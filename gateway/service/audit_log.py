@@ -1,7 +1,8 @@
 """Write the audit log: one JSON line for each call, in a file that is rotated by size.
 
 A thread writes the file, so no call waits for the disk. If the file cannot be written, calls go on;
-the log says so, and the file says how many records are missing as soon as it can be written again.
+the log reports it, and when the file can be written again, a line there has the number of lost
+records.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ Record = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call that is over."""
+    """A finished call."""
 
-    function: str  # of the service
+    function: str  # the service function
     source: str  # address of the caller
     request_id: str
-    principal: Principal | None  # None: it was not established
+    principal: Principal | None  # None: the caller was not authenticated
     facts: CallFacts
-    error: BaseException | None  # that ended it
+    error: BaseException | None  # the error that ended the call
 
 
 def opened(settings: Settings) -> AuditLog | None:
@@ -67,17 +68,17 @@ def opened(settings: Settings) -> AuditLog | None:
 
 
 class RotatedFile:
-    """A file of lines with mode 0600, and the older ones `PATH.1`, the newest, to `PATH.<kept>`."""
+    """A file of lines with mode 0600, and older files `PATH.1` (the newest) to `PATH.<kept>`."""
 
     def __init__(self, path: Path, max_bytes: int, kept: int) -> None:
         self._path = path
         self._max_bytes = max_bytes
         self._kept = kept
         self._file: int | None = None
-        self._is_torn = False  # the last line is incomplete
+        self._is_torn = False  # whether the last line is incomplete
 
     def write(self, lines: bytes) -> None:
-        """Append whole lines. Raises OSError; then the next call begins a new line."""
+        """Append whole lines. Raises OSError; the next call then begins a new line."""
         if self._size() and self._size() + len(lines) > self._max_bytes:
             self._rotate()
         remaining = b"\n" + lines if self._is_torn else lines
@@ -122,7 +123,7 @@ class AuditLog:
         self._reads = reads
         self._queries = queries
         self._waiting: queue.SimpleQueue[Record | None] = queue.SimpleQueue()
-        self.lost = 0  # records that could not be written, until the file says so
+        self.lost = 0  # records lost since the file last had their number
         self._counting = threading.Lock()
         self._is_failing = False
         self._logging = Throttle(LOG_INTERVAL_S)
@@ -130,7 +131,7 @@ class AuditLog:
         self._thread.start()
 
     def record(self, call: Call) -> None:
-        """Record a call: always if it changes something, is for admins, or has no principal."""
+        """Record a call. Reads of known callers are recorded only if `reads` is set."""
         if call.principal is not None and not self._reads and _is_read(call.function):
             return
         if self._waiting.qsize() >= MAX_WAITING:

@@ -1,4 +1,4 @@
-"""List the capabilities of the product: one row for each service function, for all faces.
+"""List the capabilities of the product: one row per service function, for all faces.
 
 This is the only place that compares roles. docs/security.md shows the table.
 """
@@ -22,7 +22,7 @@ D = TypeVar("D")
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: What comes before the host of a URL: `https://user:password@host/path`, `git@host:path`.
+#: Matches the part of a URL before the host: `https://user:password@host/path`, `git@host:path`.
 _CREDENTIALS = re.compile(r"^(\w+://)?.*@", re.DOTALL)
 
 
@@ -37,7 +37,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """A capability: who may use it, what limits it, and which repositories its request names.
+    """A capability: who may use it, its kind, and which repositories its request names.
 
     `call` is its name in the APIs: the method of gRPC, and the operation in the OpenAPI document.
     """
@@ -69,14 +69,14 @@ def _registered(request: Any) -> Iterable[str]:
 
 
 def _default_name(url: str) -> str:
-    """Return the name that the URL gives a repository, made without a user and a password in it."""
+    """Return the default name of the repository at the URL, without user and password."""
     with suppress(InvalidQuery):
         return default_name(_CREDENTIALS.sub(r"\1", url))
     return ""
 
 
-#: One row for each function of `gateway.service`, by its name; a function that lacks a row cannot
-#: be decorated with `permitted`.
+#: One row per function of `gateway.service`, by its name. A function without a row cannot be
+#: decorated with `permitted`.
 CAPABILITIES: Mapping[str, Capability] = {
     "search": Capability("Search", Role.READER, Kind.SEARCH, _filtered),
     "context": Capability("Context", Role.READER, Kind.CONTEXT, _filtered),
@@ -149,7 +149,7 @@ def may(principal: Principal, function: str) -> bool:
 
 
 def require(principal: Principal, function: str, *, what: str = "this") -> None:
-    """Raise Denied, which names the remedy, unless the principal may call the service function.
+    """Raise Denied, with the remedy, unless the principal may call the service function.
 
     `what`: what requires the role, in words; each face has other names for the function.
     """

@@ -27,16 +27,16 @@ from codelode.model import (
     RunId,
 )
 
-#: Longest list of known names in an error.
+#: Most known names that an error lists.
 MAX_LISTED = 10
 #: Longest name that is compared with known names, characters; the comparison takes quadratic time.
 MAX_NAME_CHARS = 200
-#: Most known names that it is compared with, the first ones. They take about 0.3 s if
-#: they are short, and several seconds with 190 characters each.
+#: Most known names that it is compared with: the first ones. They take about 0.3 s if they are
+#: short, and several seconds with 190 characters each.
 MAX_COMPARED = 10_000
-#: Names between two looks at the deadline of the call.
+#: Names between two checks of the deadline of the call.
 _AT_ONCE = 100
-#: A ref that is a commit, and the fewest characters of its beginning that stand for it, as in git.
+#: Matches a ref that is a commit, and the fewest characters that abbreviate it, as in git.
 COMMIT = re.compile(r"[0-9a-f]{40}")
 MIN_ABBREVIATION = 4
 #: Commands that list all names of a kind.
@@ -109,7 +109,7 @@ class VisibleCatalog:
         return distinct
 
     def existing(self, names: Iterable[RepositoryName]) -> frozenset[RepositoryName]:
-        """Return those of the names that a visible repository has, in at most one round trip."""
+        """Return the given names that visible repositories have, in at most one round trip."""
         seen = [name for name in names if name in self.visible]
         found = self.ledger.get_all(seen) if seen else ()
         return frozenset(one.name for one in found if one)
@@ -130,9 +130,9 @@ class VisibleCatalog:
         return names[0]
 
     def searched(self, filters: Filters, holding: Sequence[RepositoryName]) -> list[RepositoryName]:
-        """Return the repositories of the filters, else those given, else all, but no excluded one.
+        """Return the repositories of the filters, else `holding`, else all, without excluded ones.
 
-        `holding`: those that the answer names.
+        `holding`: the repositories in the answer.
         """
         named = filters.repositories or holding or self.names()
         left_out = frozenset(filters.not_repositories)
@@ -157,17 +157,14 @@ class VisibleCatalog:
         return commits[0]
 
     def is_unlike_refs(self, name: str, repositories: Sequence[RepositoryName] = ()) -> bool:
-        """Return whether the name is neither a ref nor spelt like one, as `ref` finds them.
-
-        Repositories that are not visible have none.
-        """
+        """Return whether the name is neither a visible ref nor spelt like one."""
         known = sorted({*self.ref_names(repositories), DEFAULT_REF})
         return name not in known and not _commits(known, name) and not nearest(name, known)
 
     def ref_to_read(self, name: str, repositories: Sequence[RepositoryName]) -> RefName:
-        """Return the ref; in a single repository also by its indexed commit. Raises InvalidQuery.
+        """Return the ref; in a single repository, it may be an indexed commit. Raises InvalidQuery.
 
-        A permalink names a commit. It opens as long as a ref of the repository is at this commit.
+        A permalink names a commit. It works as long as a ref of the repository is at this commit.
         """
         if COMMIT.fullmatch(name) and len(repositories) == 1:
             refs = self.refs_of(repositories)[0]
@@ -176,16 +173,16 @@ class VisibleCatalog:
         return self.ref(name, repositories)
 
     def ref_names(self, repositories: Sequence[RepositoryName]) -> list[RefName]:
-        """Return the refs of those of the repositories that are visible, or of all, in order."""
+        """Return the refs of the repositories, or of all, as far as they are visible, in order."""
         return sorted(self.ref_counts(repositories or self.ledger.names()))
 
     def ref_counts(self, repositories: Sequence[RepositoryName]) -> Mapping[RefName, int]:
-        """Return how many of those of the repositories that are visible have each ref."""
+        """Return how many of the repositories, as far as they are visible, have each ref."""
         return self.ledger.ref_counts([one for one in repositories if one in self.visible])
 
 
 def _commits(refs: Iterable[RefName], start: str) -> list[RefName]:
-    """Return the refs that are commits whose id starts so."""
+    """Return the refs that are commits whose ids start with `start`."""
     return [ref for ref in refs if COMMIT.fullmatch(ref) and ref.startswith(start)]
 
 

@@ -23,10 +23,10 @@ from codelode.model import (
 )
 from gateway.service.catalog import VisibleCatalog
 
-#: Repositories described in one answer.
+#: Most repositories whose coverage is in one answer.
 MAX_REPOSITORIES = 20
 
-#: Repositories read at once: those described, and those of at most 200 hits.
+#: Most repositories read at once: those in the answer, and those of at most 200 hits.
 MAX_READ = 220
 
 #: How long cached coverage counts as current, seconds.
@@ -50,9 +50,9 @@ class Coverage:
     revision: str  # the indexed commit; empty while the first run is under way
     pending: int  # files that are still to be indexed or removed
     failed: int
-    is_complete: bool  # every ref has been indexed, and no file is pending
+    is_complete: bool  # every ref is indexed, and no file of any is pending
     url: str = ""  # of the repository; internal
-    committed_at: float = 0.0  # of the indexed commit, 0: not recorded; internal
+    committed_at: float = 0.0  # time of the indexed commit, 0: not recorded; internal
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class CoverageReader:
     ledger: Catalog
     clock: Callable[[], float] = time.monotonic
     _seen: dict[RepositoryRef, tuple[float, Coverage]] = field(default_factory=dict)
-    _asked: dict[RepositoryRef, float] = field(default_factory=dict)  # when; the latest last
+    _asked: dict[RepositoryRef, float] = field(default_factory=dict)  # when; latest last
     _renewed_at: float = float("-inf")
     _is_renewing: bool = False
 
@@ -78,7 +78,7 @@ class CoverageReader:
         return tuple(known.get(name) or looked_up[name, ref] for name in distinct)
 
     def cached(self, names: Iterable[RepositoryName], ref: RefName) -> tuple[Coverage, ...] | None:
-        """Return the coverage from the cache, or None if a part of it is missing there."""
+        """Return the coverage from the cache, or None if the cache lacks a part of it."""
         distinct, now = _first(names), self.clock()
         self._note([(name, ref) for name in distinct], now)
         found = [self._fresh(name, ref, now) for name in distinct]
@@ -86,7 +86,7 @@ class CoverageReader:
         return known if len(known) == len(found) else None
 
     async def of(self, names: Collection[RepositoryName], ref: RefName) -> tuple[Coverage, ...]:
-        """Return what `read` does, without a thread if all of it is cached."""
+        """Return the same as `read`, without a thread if all of it is cached."""
         covered = self.cached(names, ref)
         return await asyncio.to_thread(self.read, names, ref) if covered is None else covered
 
@@ -95,7 +95,7 @@ class CoverageReader:
     ) -> tuple[Coverage, ...]:
         """Return the coverage of the first repositories that a search with the filters reads.
 
-        `holding`: those that its answer names.
+        `holding`: the repositories in its answer.
         """
         names = await asyncio.to_thread(catalog.searched, filters, holding)
         return await self.of(names[:MAX_REPOSITORIES], filters.ref)
@@ -103,7 +103,7 @@ class CoverageReader:
     async def commit_times(
         self, names: Collection[RepositoryName], ref: RefName
     ) -> Mapping[RepositoryName, float]:
-        """Return when the indexed commit of each repository was made; 0: not recorded."""
+        """Return the time of the indexed commit of each repository; 0: not recorded."""
         return {one.repository: one.committed_at for one in await self.of(names, ref)}
 
     def due(self) -> Sequence[RepositoryRef]:

@@ -1,4 +1,4 @@
-"""Choose among the connections of the sources file, which the workers read after a moment."""
+"""Choose among the connections of the sources file, which the workers read with a delay."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from codelode.errors import Denied, NotFound, Unavailable
 from codelode.sources import Connection
 from gateway.service.catalog import unknown
 
-#: How long a connection is waited for that the sources file has and that is not known yet: the
-#: workers look at the file every 5 s, once they have started. Seconds.
+#: How long to wait for a connection that is in the sources file but not known yet, seconds: running
+#: workers read the file every 5 s.
 READ_WITHIN_S = 15.0
 _POLL_S = 0.1
 
@@ -25,9 +25,9 @@ T = TypeVar("T")
 async def once_read(
     act: Callable[[], T], *, sources: str, is_meant: Callable[[Connection], bool]
 ) -> T:
-    """Return what `act` returns, once it knows a connection that is meant and that the file has.
+    """Return the result of `act`; if it raises NotFound for a connection in the file, wait.
 
-    Raises NotFound as `act` does if the file has none, InvalidSettings, and Unavailable.
+    Raises NotFound if the file has no meant connection, InvalidSettings, and Unavailable.
     """
     ends_at = time.monotonic() + READ_WITHIN_S
     while True:
@@ -55,9 +55,9 @@ def chosen(connection: str, known: Iterable[str], *, none: str) -> tuple[str, ..
 
 
 def require_everything(principal: Principal, why: str) -> None:
-    """Raise Denied for admins with bounds: a connection may bring any repository."""
+    """Raise Denied for admins with bounds, because a connection may bring any repository."""
     if not principal.visible.is_everything:
-        raise Denied(f"{why}; ask an admin whose key has no globs")
+        raise Denied(f"{why}, and your key sees only some; ask an admin whose key has no globs")
 
 
 def _has(sources: str, is_meant: Callable[[Connection], bool]) -> bool:

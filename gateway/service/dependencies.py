@@ -36,7 +36,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-#: The number of workers while they cannot be asked.
+#: Stands for the number of workers while they cannot be asked.
 UNKNOWN = -1
 
 
@@ -45,8 +45,8 @@ class Queue:
     """A queue of jobs."""
 
     name: str
-    messages: int  # waiting
-    workers: int  # listening, or UNKNOWN
+    messages: int  # number that wait
+    workers: int  # number that listen, or UNKNOWN
 
 
 class Jobs(Protocol):
@@ -62,13 +62,13 @@ class Jobs(Protocol):
         """Remove the repository from the index."""
 
     def remove_ref(self, repository: RepositoryName, ref: RefName) -> None:
-        """Remove a removed ref from the index."""
+        """Delete a removed ref from the index."""
 
     def read_permissions(self, connection: str) -> None:
-        """Read the permissions of a code host that are due."""
+        """Read the permissions of a code host, if they are due."""
 
     def read_source(self, connection: str) -> None:
-        """List the repositories of a connection that are due."""
+        """List the repositories of a connection, if that is due."""
 
     def make_map(self, repositories: Sequence[RepositoryName]) -> None:
         """Make the map of the repositories."""
@@ -101,11 +101,11 @@ class Dependencies:
     sources: SourceStates
     maps: ChunkMaps
     sessions: Sessions
-    deliveries: ExpiringValues  # of webhooks, those that were acted on
+    deliveries: ExpiringValues  # ids of the webhook deliveries that were acted on
     call_limits: CallLimits | None = None  # counts calls; None: nothing is limited
     audit_log: AuditLog | None = None  # None: calls are not recorded
     problems: Callable[[], tuple[str, ...]] = lambda: ()  # of the configuration, for admins; blocks
-    scopes: Callable[[], Scopes] = lambda: NO_SCOPES  # those in force; blocks
+    scopes: Callable[[], Scopes] = lambda: NO_SCOPES  # the scopes in force; blocks
     known_files: KnownFiles = field(default_factory=KnownFiles)
     known_maps: KnownMaps = field(default_factory=KnownMaps)
     known_servers: KnownServers = field(default_factory=KnownServers)

@@ -1,4 +1,4 @@
-"""Count the values that the candidates of a search have, for filters that would narrow it."""
+"""Count the values of the candidates of a search, to offer filters that would narrow it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gateway.state import SearchState
 
-#: Values of a field that are counted in an answer, the most frequent ones.
+#: Most values of a field in an answer: the most frequent ones.
 MAX_VALUES = 50
 
 
@@ -52,6 +52,6 @@ def _facet(field: str, values: Iterable[str]) -> Facet:
 
 
 def _folder(path: str) -> str:
-    """Return a glob of the top folder of a path; empty for a file that is in none."""
+    """Return a glob of the top folder of a path; empty for a file at the root."""
     folder, slash, _ = path.partition("/")
     return f"{folder}/**" if slash else ""

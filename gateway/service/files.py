@@ -22,10 +22,10 @@ from gateway.service.requests import FilesRequest, ReadRequest
 from gateway.service.results import FileLines, FileList
 from gateway.state import Backends
 
-#: Lines and characters of one answer at most. A longer first line is cut.
+#: Most lines and characters of one answer. A longer first line is cut.
 MAX_LINES = 2_000
 MAX_CHARS = 200_000
-#: Entries of a folder in one answer at most.
+#: Most entries of a folder in one answer.
 MAX_ENTRIES = 1_000
 
 
@@ -111,7 +111,7 @@ def _files(dependencies: Dependencies, principal: Principal, request: FilesReque
 def _missing(
     repository: RepositoryName, ref: RefName, folder: str, files: Sequence[KnownFile]
 ) -> str:
-    """Return why the folder cannot be listed: it is a file, or there is nothing."""
+    """Return why the folder cannot be listed: it is a file, or it does not exist."""
     if has_file(files, folder):
         return f"{folder[:200]!r} of {repository} is a file; `codelode read` prints it"
     return (
@@ -137,7 +137,7 @@ def _place(request: ReadRequest, catalog: VisibleCatalog) -> tuple[RepositoryNam
 
 
 def _range(request: ReadRequest, last: int) -> tuple[int, int]:
-    """Return the first and the last line that are asked for, within the file."""
+    """Return the first and the last requested line, within the file. Raises InvalidQuery."""
     start, end = request.start_line or 1, request.end_line or last
     if start < 1:
         raise InvalidQuery("start_line", f"is {start}; lines begin at 1")

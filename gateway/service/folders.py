@@ -1,7 +1,7 @@
 """List what folders contain, from the records of the files of a ref.
 
 The ledger has one record for each file. Reading those of 100,000 files takes about a second, so
-they are kept until the state of the ref changes. A listing then takes time linear in the files
+they are cached until the state of the ref changes. A listing then takes time linear in the files
 below its folder, however deep they are.
 """
 
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from codelode import deadline
 from codelode.model import FileRecord, RefStatus, RepositoryName
 
-#: Most files that are kept, of all refs together; each takes about 300 bytes.
+#: Most files that are cached, of all refs together; each takes about 300 bytes.
 MAX_KEPT = 100_000
 
 
@@ -42,7 +42,7 @@ class FolderEntry:
 
 @dataclass(slots=True)
 class KnownFiles:
-    """Keeps the files of the refs that were listed last. May be used in any thread."""
+    """Caches the files of the refs that were listed last. May be used in any thread."""
 
     most: int = MAX_KEPT
     _kept: OrderedDict[tuple[RepositoryName, RefStatus], Sequence[KnownFile]] = field(

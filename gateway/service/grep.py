@@ -1,4 +1,4 @@
-"""Find text exactly, by a regular expression or as it is written, in all indexed files.
+"""Find the matches of a text or a regular expression in all indexed files.
 
 The index names the files that have the trigrams of the pattern. They are read in order, a batch at
 a time, and each line is compared with the pattern, so an answer has no false match and lacks none.
@@ -79,7 +79,7 @@ class _Progress:
     files: int = 0
     count: int = 0
     repositories: dict[RepositoryName, None] = field(default_factory=dict)  # with a match
-    stopped_at: FileKey | None = None  # the last file that was searched; None: all were
+    stopped_at: FileKey | None = None  # the last file that was searched; None: all were searched
 
 
 @permitted
@@ -279,7 +279,7 @@ def _admits_parts(filters: Filters) -> bool:
 
 
 def _admitted(chunks: Sequence[Chunk], filters: Filters) -> Callable[[int], bool]:
-    """Return a test whether a line is in a chunk that the filters admit."""
+    """Return a predicate: whether a line is in a chunk that the filters admit."""
     if not _admits_parts(filters):
         return lambda _: True  # the whole file is inside
     ranges = [

@@ -4,7 +4,7 @@ An unknown repository or language is rejected. A glob, a kind, or a type of bloc
 or not it matches anything: HCL and Kubernetes let authors define their own types of blocks, and no
 store lists what it holds. So the index is asked for one chunk with each filter alone, within the
 searched repositories. This happens when a search has found nothing, and for every exclusion of a
-path: one that matches no file leaves nothing out, and the hits do not show it.
+path: the hits do not show whether an exclusion matches no file.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from codelode.vectors import Vector
 from gateway.service.catalog import nearest
 from gateway.state import Backends, SearchQuery, SearchState
 
-#: Most values of filters that are looked up for one answer.
+#: Most filter values that are looked up for one answer.
 MAX_LOOKUPS = 8
 
-#: The filters whose values can match nothing without being rejected.
+#: The filters whose values are not rejected if they match nothing.
 _FIELDS = ("paths", "symbols", "languages", "kinds", "categories", "block_types")
 
 
 class _Lookup(NamedTuple):
-    """A value of a filter, and the filters that have only this value."""
+    """A value of a filter, and filters with only this value."""
 
     field: str
     value: str
@@ -55,7 +55,7 @@ async def filter_hints(state: SearchState, backends: Backends) -> tuple[str, ...
 
 
 class _Asking(NamedTuple):
-    """The search whose filters are looked up, and a vector that every chunk is near to."""
+    """A search whose filters are looked up, and a vector that retrieves any chunk."""
 
     query: SearchQuery
     backends: Backends
@@ -102,7 +102,7 @@ def _values(filters: Filters) -> Iterator[_Lookup]:
 
 
 def _exclusions(query: SearchQuery) -> Iterator[_Lookup]:
-    """Yield the paths that the request excludes; its scope may exclude what a repository lacks."""
+    """Yield the paths that the request excludes, but not those that its scope excludes."""
     scope = query.narrowing.scope if query.narrowing else None
     for glob in query.filters.not_paths:
         if scope is None or f"!{glob}" not in scope.paths:

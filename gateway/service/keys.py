@@ -1,7 +1,7 @@
 """Create, list, and revoke API keys, and sign browsers in.
 
-A key has no more rights than the principal that created it: it is bound by the bounds of its
-creator, and expires no later. A creator with bounds lists and revokes only keys within them.
+A key has no more rights than the principal that created it: it has the bounds of its creator, and
+expires no later. A creator with bounds lists and revokes only keys within them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from gateway.sessions import Credential
 #: Longest life of a key, seconds: ten years.
 MAX_LIFE_S = 10 * 365 * 86_400
 
-_WITHOUT_GLOBS = "without globs, the key sees only repositories with the label public, and what "
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -40,7 +39,7 @@ async def create_key(
 ) -> CreatedKey:
     """Create a key and return it with its secret, which is stored nowhere.
 
-    Raises InvalidQuery, and Denied for a key that would outlive that of its creator.
+    Raises InvalidQuery, and Denied for a key that would outlive its creator's key.
     """
     _require_no_key(request.name)
     note(key=request.name[:100], key_role=request.role[:100])
@@ -88,21 +87,25 @@ async def sign_in_link(dependencies: Dependencies, principal: Principal, authori
 
 
 def _notices(dependencies: Dependencies, key: ApiKey) -> tuple[str, ...]:
-    """Return which repositories the key does not see although its globs, if any, match."""
+    """Return notices about repositories that the key does not see although its globs match."""
     within = Within(key.bounds)
     labels = {n: label for n, label in dependencies.ledger.labels().items() if n in within}
     if key.bounds and not labels:
         return ("the globs of the key match no repository so far",)
     if key.role is Role.ADMIN:
         return ()
-    granted = f"the access file gives to key:{key.name}"
+    account = f"the account that the access file gives to key:{key.name}"
     synced = _synced(dependencies) & labels.keys()
     of = f"of the {len(labels)} {'matching ' if key.bounds else ''}repositories"
     host = (
-        f"{len(synced)} {of} are under permission sync: the key sees of them what the account "
-        f"may read that {granted}"
+        f"{len(synced)} {of} are under permission sync: the key sees only those that {account} "
+        "may read"
     )
-    hidden = _hidden(key, labels, synced, of) if key.bounds else (_WITHOUT_GLOBS + granted,)
+    bare = (
+        "without globs, the key sees only repositories with the label public, and those that "
+        f"{account} may read"
+    )
+    hidden = _hidden(key, labels, synced, of) if key.bounds else (bare,)
     return (*hidden, *([host] if synced else []))
 
 
@@ -112,7 +115,7 @@ def _hidden(
     synced: Container[RepositoryName],
     of: str,
 ) -> Iterator[str]:
-    """Yield how many of the repositories that the globs of the key match their labels hide."""
+    """Yield notices about matching repositories that their labels hide from the key."""
     named = literals(glob for globs in key.bounds for glob in globs)
     bare = sum(label is None and name not in synced for name, label in labels.items())
     private = sum(one is Label.PRIVATE and name not in named for name, one in labels.items())
@@ -153,7 +156,7 @@ def _key(request: CreateKeyRequest, principal: Principal, *, id: str, digest: st
 
 
 def _require_no_key(name: str) -> None:
-    """Raise InvalidQuery for a key in place of its name: its secret must be in no message."""
+    """Raise InvalidQuery for a key in place of its name, because no message may have its secret."""
     if api_keys.is_in(name):
         raise InvalidQuery("name", "holds a key; give its name, which `codelode keys list` shows")
 

@@ -1,8 +1,8 @@
-"""Limit how often each principal may call, and how many of its calls work at once.
+"""Limit how often each principal may call, and how many of its calls run at once.
 
-`gateway.calls` admits the calls of every face here. All gateways count together, in Redis; while it
-is away each counts by itself, so that nobody is refused for that reason, and nobody is unlimited
-either. A refused call is told when to try again.
+`gateway.calls` admits the calls of every face here. All gateways count together, in Redis. While
+Redis is unreachable, each gateway counts by itself: nobody is refused because of that, and nobody
+is unlimited. A refused call is told when to try again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from codelode.settings import Settings
 from gateway.service.capabilities import CAPABILITIES, Kind
 from gateway.throttle import Throttle
 
-#: A full bucket has the tokens of so many seconds, so that a person or a script may begin fast.
+#: A full bucket has the tokens of this many seconds, so that a person or a script may start fast.
 BURST_S = 10
 #: Most open streams of a principal, which mostly wait.
 STREAMS = 100
@@ -77,7 +77,7 @@ class Limiter:
 
     @asynccontextmanager
     async def admitted(self, principal: Principal, function: str) -> AsyncIterator[None]:
-        """Count the call of a service function while it works. Raises Busy beyond a limit."""
+        """Count the call of a service function while it runs. Raises Busy beyond a limit."""
         kind = CAPABILITIES[function].kind
         limit = self._by_kind[kind]
         if self._counts is None:

@@ -1,4 +1,4 @@
-"""Keep the maps that were read last: unpacking a large one takes a tenth of a second."""
+"""Cache the maps that were read last: unpacking a large one takes a tenth of a second."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from threading import Lock
 from codelode.chunk_map import ChunkMap
 from codelode.model import RepositoryName
 
-#: Maps that are kept; one takes up to 4 MB.
+#: Most maps that are cached; one takes up to 4 MB.
 MAX_KEPT = 4
 
 #: The repositories of a map, and when it was made.
@@ -25,7 +25,7 @@ class KnownMaps:
     _lock: Lock = field(default_factory=Lock)
 
     def get(self, key: Key, packed: Callable[[], bytes | None]) -> ChunkMap | None:
-        """Return the map; `packed` reads it, or returns None if it is gone."""
+        """Return the map, or None if it is gone. `packed` reads it, or returns None."""
         with self._lock:
             if (known := self._kept.get(key)) is not None:
                 return known

@@ -1,7 +1,8 @@
-"""Show the chunks of some repositories as points of a map, and have such maps made.
+"""Return the chunks of some repositories as points of a map, and have such maps made.
 
-A map is made from the chunks of its repositories alone, and it is shown to callers that see all of
-them. So neither a point nor its position tells of a repository that is hidden from the caller.
+A map is made from the chunks of its repositories alone, and only callers that see all of these get
+it. So neither a point nor its position reveals anything about a repository that the caller may not
+see.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 
 from codelode.access import Principal
 from codelode.chunk_map import (
+    LOST_AFTER_S,
     MAX_REPOSITORIES,
     ChunkMap,
     MapState,
@@ -26,19 +28,21 @@ from gateway.service.dependencies import Dependencies
 from gateway.service.requests import MapPlacesRequest, MapRequest
 from gateway.service.results import MapAnswer, MapPlaces, MapStatus
 
-#: Places of one answer at most.
+#: Most places of one answer.
 MAX_PLACES = 200
 
 #: How long a worker takes for a map with few chunks, and for each thousand more, seconds. Measured
 #: on one core: 1.7 s for 4,000 chunks, 30 s for 100,000.
 BASE_S, S_PER_CHUNK = 2.0, 0.000_35
 
+_LOST = f"no worker has reported progress for {LOST_AFTER_S:g} s; have it made again"
+
 
 @permitted
 async def make_map(
     dependencies: Dependencies, principal: Principal, request: MapRequest
 ) -> MapStatus:
-    """Have a map of the chunks of repositories made; return at once how far it is."""
+    """Have a worker make a map of repositories; return its status at once."""
     return await asyncio.to_thread(_make, dependencies, principal, request)
 
 
@@ -46,9 +50,9 @@ async def make_map(
 async def chunk_map(
     dependencies: Dependencies, principal: Principal, request: MapRequest
 ) -> MapAnswer:
-    """Return the map of repositories, if there is one, and which other maps there are.
+    """Return the map of repositories, if there is one, and a list of all visible maps.
 
-    Without repositories, only the maps that there are. Raises InvalidQuery.
+    Without repositories, return only the list. Raises InvalidQuery.
     """
     return await asyncio.to_thread(_map, dependencies, principal, request)
 
@@ -77,7 +81,7 @@ def _make(dependencies: Dependencies, principal: Principal, request: MapRequest)
 
 
 def _send(dependencies: Dependencies, state: MapState) -> None:
-    """Send the job; if that fails, the map does not wait for it."""
+    """Send the job; if that fails, mark the map as failed, and raise Unavailable."""
     try:
         dependencies.jobs.make_map(state.repositories)
     except Unavailable as exc:
@@ -145,7 +149,7 @@ def _state(dependencies: Dependencies, names: tuple[RepositoryName, ...]) -> Map
 
 
 def _found(dependencies: Dependencies, names: tuple[RepositoryName, ...]) -> ChunkMap | None:
-    """Return the map that was made last, also while another one is being made."""
+    """Return the map that was made last, also while a newer one is being made."""
     made_at = dependencies.maps.made_at(names)
     if made_at is None:
         return None
@@ -158,7 +162,7 @@ def _status(catalog: VisibleCatalog, state: MapState, now: float) -> MapStatus:
         repositories=state.repositories,
         progress=Progress.FAILED if is_lost else state.progress,
         share=state.share,
-        error="the worker that made it has ended; have it made again" if is_lost else state.error,
+        error=_LOST if is_lost else state.error,
         at=state.at,
         points=state.points,
         chunks=state.chunks,

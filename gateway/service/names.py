@@ -1,7 +1,7 @@
 """List the definitions of names, and the uses of a name, in all indexed repositories.
 
-Both read the tables that the parser fills, so a name in a comment or a text is no match. The chunk
-index says which files inside the filters and the visibility may have one.
+Both read the tables that the parser fills, so names in comments and strings do not match. The chunk
+index tells which files inside the filters and the visibility may have a match.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from gateway.service.results import ReferencesAnswer, SymbolsAnswer, definition_
 from gateway.service.scopes import VisibleScopes
 from gateway.state import Backends
 
-#: Definitions of an answer.
+#: Number of definitions, or uses, of an answer.
 DEFAULT_LIMIT = 200
 MAX_LIMIT = 10_000
 
@@ -134,7 +134,7 @@ async def references(
 
 
 async def _using(query: UsesQuery, backends: Backends) -> Sequence[FileKey]:
-    """Return the files that hold the last part of the name. Raises InvalidQuery for too many."""
+    """Return the files that contain the last part of the name. Raises InvalidQuery for too many."""
     asked = FileQuery(grams.of_text(query.last), query.filters, visible=query.visible)
     files = await backends.chunks.holding(asked)
     if asked.grams == grams.NOTHING:
@@ -183,7 +183,7 @@ def _checked(request: SymbolsRequest, reader: FilterReader) -> _Listing:
 async def _definitions(
     listing: _Listing, places: Sequence[FileKey], backends: Backends
 ) -> tuple[list[LocatedSymbol], int]:
-    """Return matching definitions, one more than the limit if there are more, and files read."""
+    """Return definitions, more than the limit if there are more, and how many files were read."""
     found: list[LocatedSymbol] = []
     read = 0
     while read < len(places) and len(found) <= listing.limit and backends.symbols is not None:

@@ -23,7 +23,7 @@ CHOICES: dict[str, type[StrEnum]] = {
     "rank.reranker": Reranker,
 }
 
-#: How forms write whether an option is on.
+#: The values of a switch in a form.
 SWITCH = {"on": True, "off": False}
 
 #: Least and greatest allowed value of each numeric option, inclusive.
@@ -68,7 +68,7 @@ NAMES = tuple(
 
 @dataclass(frozen=True, slots=True)
 class OptionField:
-    """An option as a form needs it. One without choices is a number within bounds."""
+    """An option as a form shows it: one of the choices, or without choices, a number in bounds."""
 
     name: str
     choices: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ def described(name: str) -> OptionField:
 
 
 def from_text(name: str, text: str) -> object:
-    """Return the value that the text of a form means; `chosen` refuses a text that means none."""
+    """Return the value of a text in a form; `chosen` refuses invalid texts, which are returned."""
     if described(name).choices:
         return SWITCH.get(text, text) if name not in CHOICES else text
     try:

@@ -1,4 +1,4 @@
-"""Show the permission sync of code hosts, and ask for it. For admins who see every repository."""
+"""Show the permission sync of code hosts, and request one. For admins who see all repositories."""
 
 from __future__ import annotations
 
@@ -34,11 +34,10 @@ async def permissions(dependencies: Dependencies, principal: Principal) -> Permi
 async def sync_permissions(
     dependencies: Dependencies, principal: Principal, connection: str = ""
 ) -> tuple[str, ...]:
-    """Have the permissions of a connection, or of all, read now; return which, at once.
+    """Have workers read the permissions of one or all connections now; return the names at once.
 
-    Waits for the workers to read a file that was put in place just now. Raises NotFound,
-    InvalidSettings, and Unavailable. A job that is lost is sent again, because the connection stays
-    due.
+    If the sources file has just changed, wait until the workers have read it. Raises NotFound,
+    InvalidSettings, and Unavailable. A lost job is sent again, because the connection stays due.
     """
     require_everything(principal, WHY)
     note(connection=connection[:100])

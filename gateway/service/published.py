@@ -1,8 +1,8 @@
 """Hold the backends of the published index, and switch when another index is published.
 
-An index and its embedder change together. A call uses one index with its embedder throughout, so
-vectors of different models are never compared. If its index is superseded meanwhile, the call
-starts again with the new index and embedder, and the caller does not notice.
+An index and its embedder change together. A call uses one index and its embedder throughout, so
+vectors of different models are never compared. If its index is superseded meanwhile, the call is
+restarted with the new index and embedder, unnoticed by the caller.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ T = TypeVar("T")
 class Published:
     """Holds the backends of the published index.
 
-    `look` returns the backends of the index that is published when it is called, or None when they
-    are still the given ones.
+    `look` gets the current backends, and returns those of the index that is published now, or None
+    if nothing has changed.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Published:
         return await read(self.backends)
 
     async def stream(self, read: Callable[[Backends], AsyncIterator[T]]) -> AsyncIterator[T]:
-        """Yield the items of `read`; it can be started again only before its first item."""
+        """Yield the items of `read`, which can be restarted only before its first item."""
         backends = self.backends
         has_begun = False
         try:

@@ -25,29 +25,29 @@ from gateway.state import Narrowing, SearchQuery
 MAX_QUERY_CHARS = 8_192
 MAX_TOP_K = 200
 DEFAULT_TOP_K = 10
-#: Default for a context; more than for a search, because hits that exceed the budget are dropped.
+#: Default for a context: more than for a search, because hits that exceed the budget are dropped.
 CONTEXT_TOP_K = 20
 #: Longest value of a filter, characters.
 MAX_VALUE_CHARS = 1_024
 #: Most alternatives in one filter field; more are a mistake or an attack.
 MAX_ALTERNATIVES = 1_000
-#: Most globs in one filter field, and most characters of them together: each glob is compiled, and
+#: Most globs in one filter field, and most characters of all together: each glob is compiled, and
 #: compared with every path or name of the index.
 MAX_GLOBS = 100
 MAX_GLOBS_CHARS = 16_384
 
-#: Files that may be read for a pattern or a name that says nothing of them, about 20 MB.
+#: Most files that are read for a pattern or a name that does not narrow them, about 20 MB.
 MAX_UNNARROWED = 2_000
 
 Closed = TypeVar("Closed", bound=StrEnum)
 
 
 class Narrowed(NamedTuple):
-    """Holds what the filters of a request leave of its search."""
+    """The filters of a request, and the visibility and notices that follow from them."""
 
     filters: Filters
     visible: Visibility
-    narrowing: Narrowing | None = None  # of `visible`
+    narrowing: Narrowing | None = None  # how `visible` was narrowed; None: it was not
     notices: tuple[str, ...] = ()
 
 
@@ -61,7 +61,7 @@ class SourceLocation(NamedTuple):
 
 
 def check_narrowed(field: str, files: int, why: str, *, remedy: str) -> None:
-    """Raise InvalidQuery if a request that says nothing of its files would have too many read.
+    """Raise InvalidQuery if a request that does not narrow its files would read too many.
 
     `why` says what it lacks, before "all … files", and `remedy` what to add, before "such as".
     """
@@ -116,7 +116,7 @@ def similar_location(request: SimilarRequest, catalog: VisibleCatalog) -> Source
 
 
 def subject(text: str) -> str:
-    """Return the path or name that is asked about, stripped."""
+    """Return the requested path or name, stripped."""
     return query_text(text, field="subject").removeprefix("./")
 
 
@@ -141,9 +141,9 @@ def bounded(field: str, value: int | None, *, default: int, most: int) -> int:
 
 
 def filters(given: GivenFilters, catalog: VisibleCatalog) -> Filters:
-    """Return the filters with each name resolved to the one that the index uses.
+    """Return the filters, with names resolved to those of the index.
 
-    The scope is left to `query_filters`, because it limits what is visible.
+    `query_filters` applies the scope, because it limits what is visible.
     """
     if given.is_empty:
         return NO_FILTERS
@@ -184,7 +184,7 @@ def check_globs(given: GivenFilters) -> None:
 
 
 def _with_exclusions(given: GivenFilters) -> GivenFilters:
-    """Return the filters with each value that has a leading `!` in the field that excludes it."""
+    """Return the filters with values with a leading `!` moved to the fields for exclusions."""
     repositories, not_repositories = signed(given.repositories)
     languages, not_languages = signed(given.languages)
     paths, not_paths = signed(given.paths)

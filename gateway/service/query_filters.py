@@ -1,8 +1,8 @@
 """Apply the filters and texts that are written in a query (`codelode.query_language`).
 
-A glob over names of repositories narrows the visibility of the search and is not replaced by the
-names that match: there may be thousands, and a new one must neither change the search to which a
-page token is bound nor miss the cache.
+A glob over names of repositories narrows the visibility of the search; it is not replaced by the
+matching names: there may be thousands, and a new one must not change the page tokens or the cache
+keys of the search.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from gateway.service.requests import GivenFilters
 from gateway.service.scopes import FoundScope, VisibleScopes, limited, outside
 from gateway.state import Narrowing
 
-#: The field of what a `-` before the word leaves out.
+#: The field that a filter of each field sets if it begins with `-`.
 _EXCLUDING = {
     "repositories": "not_repositories",
     "languages": "not_languages",
@@ -49,8 +49,8 @@ _EXACT = ("languages", "kinds")
 #: The fields that are checked without reading the catalog.
 _STATIC = (*_EXACT, "paths", "symbols", "not_languages", "not_paths")
 
-#: Other words of a query from which on it may be a message, in which a filter with an unknown name
-#: is text: `pull access denied for repo:latest`. In a shorter query the name is misspelt.
+#: Fewest other words with which a query may be a message, in which a filter with an unknown name is
+#: text: `pull access denied for repo:latest`. In a shorter query, such a name is a spelling error.
 MESSAGE_WORDS = 3
 
 #: Longest part of a query in a notice or an error, characters.
@@ -61,7 +61,7 @@ _AS_TEXT = {
     "pattern": "as a literal it is searched as text",
 }
 
-#: The written filters by the field of the filters that they stand for.
+#: The written filters, by the field of Filters that they set.
 _ByField = Mapping[str, Sequence[WrittenFilter]]
 
 
@@ -70,9 +70,9 @@ def recognised(
 ) -> QueryParts:
     """Return the parts of a query; in a message, a filter with an unknown name is text.
 
-    So is its group: one filter fewer would change what it says. A repository that is not visible is
-    unknown. All that are named are added to the audit record.
-    `given`: the repositories of the request, where a ref may be.
+    So is its group: without one filter, it would mean something else. A repository that is not
+    visible is unknown. All named repositories are added to the audit record.
+    `given`: the repositories of the request, which may have a named ref.
     """
     involve(_named(parts.filters))
     if len(parts.words.split()) < MESSAGE_WORDS:
@@ -90,7 +90,7 @@ def recognised(
 
 
 def notices(written: Sequence[WrittenFilter], read: Sequence[WrittenFilter]) -> Iterator[str]:
-    """Say which of the filters in a query were read as such, and which were not."""
+    """Yield notices about which filters in a query were read as filters, and which as text."""
     if read:
         yield f"{shown_filters(read)} was read as filters; {_AS_TEXT['query']}"
     known = set(read)
@@ -102,13 +102,13 @@ def notices(written: Sequence[WrittenFilter], read: Sequence[WrittenFilter]) -> 
 
 
 def shown_filters(written: Sequence[WrittenFilter]) -> str:
-    """Return filters for a notice; those of an excluded group have its sign."""
+    """Return the filters as a text for a notice; those of an excluded group have its `-`."""
     signed = ("-" * one.is_exclusion + one.text.removeprefix("-") for one in written)
     return repr(" ".join(signed)[:_MAX_SHOWN])
 
 
 def compiled_texts(written: Sequence[WrittenPart]) -> Texts | None:
-    """Return the test of what is written; None: there is nothing. Raises InvalidQuery."""
+    """Return the test of the written texts; None if there are none. Raises InvalidQuery."""
     for one in chain.from_iterable(part.leaves for part in written):
         try:
             pattern_of(one)
@@ -129,11 +129,10 @@ class FilterReader:
         return self.scopes.catalog
 
     def narrowed(self, given: GivenFilters, written: Sequence[WrittenFilter] = ()) -> Narrowed:
-        """Return the filters of the request with those of its query. Raises InvalidQuery.
+        """Return the filters of the request combined with those of its query. Raises InvalidQuery.
 
-        Values of one field are alternatives, so globs of both places cannot be put together. The
-        repositories that the query names are added to the audit record first, as those of the
-        request.
+        Values of one field are alternatives, so globs of both cannot be combined. The repositories
+        that the query names are added to the audit record first, like those of the request.
         """
         if given.is_empty and not written:
             return Narrowed(queries.NO_FILTERS, self.catalog.visible)
@@ -205,7 +204,10 @@ class FilterReader:
         return by_field
 
     def _check_sizes(self, filters: Filters, by_field: _ByField) -> None:
-        """Raise InvalidQuery if there is too much of a field, the request's exclusions included."""
+        """Raise InvalidQuery if a field has too many or too long values.
+
+        The request's exclusions are counted with those of the query.
+        """
         values: dict[str, Any] = {
             name: tuple(map(_value, written))
             for name, written in by_field.items()
@@ -338,7 +340,7 @@ class FilterReader:
 
 
 def _wrong(one: Written, why: str, field: Literal["query", "pattern"] = "query") -> InvalidQuery:
-    """Return the error that says where in the query what is wrong."""
+    """Return an error that names the wrong part of the query and its position."""
     text = one.text[:100]
     return InvalidQuery(field, f"{text!r} at character {one.at} {why}; {_AS_TEXT[field]}")
 
@@ -372,7 +374,7 @@ def _is_known(
     *,
     is_foreign: bool,
 ) -> bool:
-    """Return whether what the filter names exists. `is_foreign`: its ref is unlike known ones."""
+    """Return whether the value of the filter exists. `is_foreign`: its ref is unlike known refs."""
     match one.field:
         case "scope":
             return scopes.find(one.value) is not None

@@ -20,7 +20,7 @@ from gateway.service.catalog import VisibleCatalog, unknown
 from gateway.service.dependencies import Dependencies
 from gateway.service.requests import RegisterRequest
 
-#: Runs among which those of a ref that are not over are found: as many as the ledger keeps.
+#: Recent runs that are searched for unfinished ones of a ref: as many as the ledger keeps.
 RUNS_LOOKED_AT = 1_000
 
 
@@ -39,7 +39,7 @@ async def register(
     """Register a repository, or change the patterns or the label of a registered one.
 
     Only an admin registers new names and labels repositories. Raises Denied for a name outside of
-    the visibility, whether or not such a repository exists.
+    the visibility, whether or not the repository exists.
     """
     note(label=request.label[:100])
     found = await asyncio.to_thread(registered, dependencies, principal, request)
@@ -52,9 +52,9 @@ async def register(
 async def label(
     dependencies: Dependencies, principal: Principal, names: str, label: str
 ) -> tuple[RepositoryName, ...]:
-    """Label the visible repositories that a glob matches; an empty label removes theirs.
+    """Label the visible repositories that a glob matches; an empty label removes labels.
 
-    Every gateway obeys the label when this returns. Raises InvalidQuery, NotFound.
+    When this returns, every gateway applies the label. Raises InvalidQuery, NotFound.
     """
     note(repository=names[:MAX_GLOB_CHARS], label=label[:100] or "none")
     found = await asyncio.to_thread(_label, dependencies, principal, names, label)
@@ -68,7 +68,7 @@ async def remove(
 ) -> None:
     """Remove a repository and its index, or only one ref of it.
 
-    Raises NotFound, and InvalidQuery for an unknown ref and for the default one of several.
+    Raises NotFound, and InvalidQuery for an unknown ref, or the default one if there are others.
     """
     note(repository=name, ref=ref[:100])
     remover = partial(_remove_ref, ref=ref) if ref else _remove
@@ -103,7 +103,7 @@ def registered(
 
 
 async def settled(principal: Principal, request: RegisterRequest, name: RepositoryName) -> None:
-    """Wait until every gateway knows what the request may have changed about visibilities."""
+    """Wait until every gateway knows the changes of visibilities that the request may have made."""
     if request.label or name not in principal.visible:
         await asyncio.sleep(FRESH_S)
 
@@ -111,8 +111,8 @@ async def settled(principal: Principal, request: RegisterRequest, name: Reposito
 def _registrable(principal: Principal) -> Container[RepositoryName]:
     """Return the names that the principal may register.
 
-    An admin sees every repository within its bounds, so it learns nothing from a name that is
-    taken. Anyone else would, and may therefore name only repositories that it sees.
+    An admin sees every repository within its bounds, so a name that is taken reveals nothing to it.
+    Anyone else may name only repositories that it sees.
     """
     has_namespace = principal.role is Role.ADMIN and principal.bounds
     return Within(principal.bounds) if has_namespace else principal.visible
@@ -153,9 +153,9 @@ def _remove(dependencies: Dependencies, principal: Principal, name: str) -> None
 
 
 def _remove_ref(dependencies: Dependencies, principal: Principal, name: str, *, ref: str) -> None:
-    """End the runs of a ref, and remove it now; the workers delete its index later, as above.
+    """End the runs of a ref, and remove it now; the workers delete its index later.
 
-    With its last ref, the repository is removed too; otherwise it would be listed as not indexed.
+    With the last ref, the repository is removed too; otherwise it would be listed as not indexed.
     """
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
     repository = catalog.repository(name)

@@ -1,4 +1,4 @@
-"""Define the requests of the service functions: unchecked plain values that every face can fill in.
+"""Define the requests of the service functions: unchecked plain values that every face fills in.
 
 None, empty texts and empty sequences mean "not given", and so does a `page_size` or a `line` of 0.
 Fields are named as in the protos, so that an InvalidQuery names the same field for every face.
@@ -57,7 +57,7 @@ class SearchRequest:
     skip_cache: bool = False
     options: GivenOptions = field(default_factory=GivenOptions)
     page_token: str = ""
-    facets: bool = False  # count what filters would leave, for the web page
+    facets: bool = False  # count the values of filters, for the web page
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class ReadRequest:
 
 @dataclass(frozen=True, slots=True)
 class GrepRequest:
-    """A pattern to find exactly: a regular expression of RE2, or with `literal` a text."""
+    """A pattern to find exactly: a regular expression of RE2, or with `literal`, a plain text."""
 
     pattern: str
     filters: GivenFilters = NO_FILTERS
@@ -97,13 +97,13 @@ class GrepRequest:
     before_lines: int = 0
     after_lines: int = 0
     limit: int | None = None  # of matching lines
-    limit_per_file: int = 0  # of matching lines of one file; 0: all
-    without_lines: bool = False  # only count them
+    limit_per_file: int = 0  # of matching lines per file; 0: no limit
+    without_lines: bool = False  # only count the matching lines
 
 
 @dataclass(frozen=True, slots=True)
 class SymbolsRequest:
-    """A glob over names whose definitions are listed, or with `literal` a name."""
+    """A glob over names whose definitions to list; with `literal`, a name."""
 
     name: str
     filters: GivenFilters = NO_FILTERS
@@ -113,10 +113,10 @@ class SymbolsRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReferencesRequest:
-    """A name, perhaps qualified, whose uses are listed."""
+    """A name, perhaps qualified, whose uses to list."""
 
     name: str
-    filters: GivenFilters = NO_FILTERS  # where it is used
+    filters: GivenFilters = NO_FILTERS  # where to look for uses
     limit: int | None = None
 
 
@@ -142,9 +142,9 @@ class ExplainRequest:
 
 @dataclass(frozen=True, slots=True)
 class GraphRequest:
-    """A path, or the name of a symbol, whose dependencies are followed.
+    """A path, or the name of a symbol, whose dependencies to follow.
 
-    Without it, those of the repository.
+    Without a subject, those of the whole repository.
     """
 
     subject: str = ""
@@ -162,8 +162,8 @@ class RegisterRequest:
 
     url: str
     name: str = ""
-    label: str = ""  # empty: leave it unchanged
-    include: Sequence[str] | None = None  # None: leave them unchanged
+    label: str = ""  # empty: unchanged
+    include: Sequence[str] | None = None  # None: unchanged
     exclude: Sequence[str] | None = None
 
 
@@ -177,7 +177,7 @@ class StartRequest(RegisterRequest):
 
 @dataclass(frozen=True, slots=True)
 class FailuresRequest:
-    """The selection of files to list among those that are not in the index."""
+    """A selection of the files that are missing from the index or only partly indexed."""
 
     repository: str = ""
     include_skipped: bool = False
@@ -216,8 +216,8 @@ class PushedRef:
 
     name: str
     is_deletion: bool = False
-    brings_ref: bool = False  # it is new, and the rules of the connection name it
-    is_default: bool = False  # it is the default branch at the host
+    brings_ref: bool = False  # whether it is new, and the rules of the connection name it
+    is_default: bool = False  # whether it is the default branch at the host
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,11 +225,11 @@ class HostEvent:
     """An event that a code host reports about one of its repositories."""
 
     connection: str
-    principal: str  # of the connection
+    principal: str  # the principal of the connection
     prefix: str  # of the addresses of its repositories
     delivery: str  # id; empty: the host gave none
     urls: Sequence[str] = ()  # of the repository, in all its spellings
     refs: Sequence[PushedRef] = ()
-    changes_rights: bool = False  # of somebody to read something
-    changes_repositories: bool = False  # one came, changed its name or settings, or went
-    may_be_first: bool = False  # the repository may have been empty before the push
+    changes_rights: bool = False  # whether rights to read may have changed
+    changes_repositories: bool = False  # whether one was created, changed, or deleted
+    may_be_first: bool = False  # whether the repository may have been empty before the push

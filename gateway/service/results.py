@@ -45,7 +45,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A chunk of another repository with the text of a hit, or nearly so."""
+    """A chunk of another repository with the text of a hit, or nearly the same text."""
 
     repository: RepositoryName
     path: str
@@ -82,7 +82,7 @@ class Hit:
     similarity: float | None = None
     revision: str = ""  # like `url`, not cached
     url: str = ""
-    copies: tuple[Copy, ...] = ()  # in other repositories, one for each
+    copies: tuple[Copy, ...] = ()  # in other repositories, one per repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +136,12 @@ class SearchAnswer:
     files: tuple[FoundFile, ...] = ()
     ranking: str = ""  # digest of the ranking that the page is a part of; internal
     facets: Facets | None = None  # only where the request asks for them; internal
-    ref: str = ""  # that was searched; empty: the default one of each repository; internal
+    ref: str = ""  # the searched one; empty: each repository's default; internal
 
 
 @dataclass(frozen=True, slots=True)
 class ContextAnswer:
-    """One text for an agent, and the search that it was made from, with hits without code."""
+    """One text for an agent, and the search that it was made from; its hits have no code."""
 
     text: str
     tokens: int
@@ -182,7 +182,7 @@ class SymbolsAnswer:
     """Definitions by repository, path, and line."""
 
     symbols: tuple[Definition, ...]
-    notices: tuple[str, ...]  # where the list is not complete
+    notices: tuple[str, ...]  # tell whether the list is incomplete
     took_ms: float
     coverage: tuple[Coverage, ...]
 
@@ -208,7 +208,7 @@ class FileLines:
     end_line: int  # of the last line in `content`
     line_count: int  # of the whole file, without blank lines at its end
     content: str
-    truncated: bool  # more was asked for than one answer may hold
+    truncated: bool  # whether more was requested than one answer may hold
     revision: str  # the indexed commit; empty while the first run is under way
     url: str  # of the lines at the code host; empty: it is not known
     coverage: tuple[Coverage, ...] = ()
@@ -222,7 +222,7 @@ class MatchingFile:
     path: str
     language: str
     count: int  # of matching lines, up to the limits
-    lines: tuple[Line, ...]  # those and the lines around them, in order
+    lines: tuple[Line, ...]  # matching lines and the lines around them, in order
     revision: str = ""  # the indexed commit; empty while the first run is under way
     url: str = ""  # of the first matching line at the code host; empty: it is not known
 
@@ -231,10 +231,10 @@ class MatchingFile:
 class GrepSummary:
     """The outcome of a search for a pattern."""
 
-    files: int  # that have a match
+    files: int  # with a match
     count: int  # of matching lines
-    read_files: int  # that had the trigrams of the pattern and were read
-    complete: bool  # all matches were found; else `notices` say where the search stopped
+    read_files: int  # read because they have the trigrams of the pattern
+    complete: bool  # whether all were found; `notices` tell where the search stopped
     notices: tuple[str, ...]
     took_ms: float
     coverage: tuple[Coverage, ...]
@@ -242,7 +242,7 @@ class GrepSummary:
 
 @dataclass(frozen=True, slots=True)
 class GrepPart:
-    """A part of an answer: each has a file, the last one the summary."""
+    """A part of an answer: each has a file; the last one has the summary."""
 
     file: MatchingFile | None = None
     summary: GrepSummary | None = None
@@ -257,7 +257,7 @@ class GrepAnswer:
 
 
 def grep_answer(parts: Iterable[GrepPart]) -> GrepAnswer:
-    """Return the parts, of which the last has the summary, as one answer."""
+    """Combine the parts, the last of which has the summary, into one answer."""
     *found, last = parts
     assert last.summary is not None, "the service ends with it"
     return GrepAnswer(tuple(part.file for part in found if part.file), last.summary)
@@ -272,7 +272,7 @@ class FileList:
     path: str
     revision: str  # empty while the first run is under way
     entries: tuple[FolderEntry, ...]  # folders first
-    entry_count: int  # on all pages
+    entry_count: int  # of all pages
     next_page_token: str
     coverage: tuple[Coverage, ...] = ()
 
@@ -309,8 +309,8 @@ class Repository:
     name: RepositoryName
     url: str
     default_ref: str
-    is_pinned: bool  # False: the default ref is only the one that was indexed first
-    follows_default: bool  # the default ref is the source's default branch, whatever that is now
+    is_pinned: bool  # False: the default ref is merely the one that was indexed first
+    follows_default: bool  # whether the default ref follows the source's default branch
     refs: tuple[RefStatus, ...]
     include: tuple[str, ...]
     exclude: tuple[str, ...]
@@ -329,38 +329,38 @@ class Status:
     embedder: str
     store: str
     problems: tuple[str, ...] = ()  # of the gateway's configuration
-    disk: tuple[DiskPart, ...] = ()  # as it was measured last
+    disk: tuple[DiskPart, ...] = ()  # as last measured
     servers: tuple[Server, ...] = ()  # the store, the embedder, and the language model
 
 
 @dataclass(frozen=True, slots=True)
 class MapStatus:
-    """Says how far the map of some repositories is."""
+    """The progress of the map of some repositories."""
 
     repositories: tuple[RepositoryName, ...]  # in order
     progress: str  # waiting, reading vectors, placing points, ready, or failed
     share: float  # of the work that is done
     error: str  # why it failed
-    at: float  # when it was reported, seconds since the epoch
+    at: float  # when this was reported, seconds since the epoch
     points: int  # of a map that is ready
-    chunks: int  # that the repositories had
+    chunks: int  # of the repositories when it was made
     took_s: float
-    is_current: bool  # made from the commits that are indexed now
+    is_current: bool  # whether it was made from the commits that are indexed now
 
 
 @dataclass(frozen=True, slots=True)
 class MapAnswer:
-    """The map of some repositories. Names are in order of their points, most frequent first."""
+    """The map of some repositories. Names are sorted by their number of points, most first."""
 
     repositories: tuple[RepositoryName, ...]
-    status: MapStatus | None  # None: it was never asked for
-    expected_s: float  # that a worker takes for it
-    maps: tuple[MapStatus, ...]  # of repositories that the caller sees, latest first
+    status: MapStatus | None  # None: nobody has requested the map
+    expected_s: float  # time that a worker takes for it
+    maps: tuple[MapStatus, ...]  # of visible repositories, latest first
     point_repositories: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    #: Of each point five little-endian 16-bit numbers: x and y, and the positions of its
-    #: repository, language, and category in the names above.
+    #: Five little-endian 16-bit numbers per point: x and y, and the positions of its repository,
+    #: language, and category in the names above.
     points: bytes = b""
 
 
@@ -373,7 +373,7 @@ class MapPlaces:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Globs over names of repositories, one of which a name must match."""
+    """Globs over names of repositories; a name must match at least one."""
 
     globs: tuple[str, ...]
 
@@ -398,16 +398,16 @@ class ConnectionPermissions:
 
     connection: str
     kind: str
-    prefix: str  # of the addresses of its repositories
+    prefix: str  # of the URLs of its repositories, without scheme
     synced_at: float  # when the last successful attempt began
     attempted_at: float
     every_s: int
     max_age_s: int
     repositories: int
     accounts: int
-    requests: int  # of the last attempt
-    error: str  # likewise
-    notice: str  # what the last attempt could not read although it was successful
+    requests: int  # number in the last attempt
+    error: str  # of the last attempt
+    notice: str  # what the last attempt could not read although it succeeded
     closed_because: str  # empty: the repositories are open to their readers
     is_due: bool
     requests_allowed: int  # in a period, as the host told last; 0: it does not say
@@ -425,7 +425,7 @@ class Permissions:
 
 @dataclass(frozen=True, slots=True)
 class SourceChange:
-    """Says what was done with a repository, or would be, and why."""
+    """An action on a repository that was taken, or is planned, and its reason."""
 
     action: str
     repository: str
@@ -438,17 +438,17 @@ class Source:
 
     connection: str
     kind: str
-    prefix: str  # of the addresses of its repositories; the path of a folder
+    prefix: str  # of the URLs of its repositories, without scheme; the path of a folder
     every_s: int
     synced_at: float  # when the last successful listing began
     attempted_at: float
-    planned_at: float  # when the last plan was made that did nothing
-    listed: int  # repositories that the host lists
-    repositories: int  # that are followed
-    requests: int  # of the last attempt
-    error: str  # likewise
+    planned_at: float  # when the last plan without effect was made
+    listed: int  # number of repositories that the host lists
+    repositories: int  # number of repositories that are followed
+    requests: int  # number in the last attempt
+    error: str  # of the last attempt
     waiting: str  # why repositories that would be removed wait for a confirmation
-    changes: tuple[SourceChange, ...]  # of the last attempt or plan; the first 1,000
+    changes: tuple[SourceChange, ...]  # in the last attempt or plan; the first 1,000
     is_due: bool
     requests_allowed: int  # in a period, as the host told last; 0: it does not say
     requests_left: int
@@ -481,7 +481,7 @@ class CreatedKey:
 
     key: str = field(repr=False)
     created: Key
-    notices: tuple[str, ...] = ()  # what the key does not see, contrary to what may be expected
+    notices: tuple[str, ...] = ()  # about repositories that the key unexpectedly does not see
 
 
 @dataclass(frozen=True, slots=True)
@@ -629,7 +629,7 @@ def _copy(chunk: model.Chunk, similarity: float) -> Copy:
 
 
 def definition_of(item: model.LocatedSymbol) -> Definition:
-    """Return the definition as answers have it."""
+    """Convert a definition for an answer."""
     symbol = item.symbol
     return Definition(
         repository=item.repository,

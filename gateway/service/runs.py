@@ -30,7 +30,7 @@ from gateway.service.dependencies import Dependencies
 from gateway.service.repositories import registered, settled
 from gateway.service.requests import StartRequest
 
-#: Polling interval of a watched run: after a change, and the longest, seconds.
+#: Polling interval of a watched run, seconds: the first after a change, and the longest.
 WATCH_S = (0.05, 0.2)
 
 
@@ -38,8 +38,8 @@ WATCH_S = (0.05, 0.2)
 async def start(dependencies: Dependencies, principal: Principal, request: StartRequest) -> Run:
     """Start indexing a repository at a ref; register the repository if it is new.
 
-    With `plan_only`, the run ends with an estimate. Raises InvalidQuery for what such a run would
-    change of a registered repository.
+    With `plan_only`, the run ends with an estimate. Such a run must not change a registered
+    repository, else InvalidQuery is raised.
     """
     note(label=request.label[:100], ref=request.ref[:100])
     run = await asyncio.to_thread(_start, dependencies, principal, request)
@@ -54,8 +54,7 @@ async def watch(
 ) -> AsyncIterator[Run]:
     """Yield the run now and whenever it changes, until it is over. Raises NotFound.
 
-    A run that is superseded is followed by the newer one, so that who waits for a commit also gets
-    it.
+    After a superseded run, the newer one is watched, so that callers who wait for a commit get it.
     """
     note(run=run_id)
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)

@@ -1,4 +1,4 @@
-"""Look up the scopes that are declared, within a visibility.
+"""Look up declared scopes within a visibility.
 
 A scope is visible if one of its repositories is. The others are reported exactly as scopes that do
 not exist: they are neither found, nor listed, nor suggested.
@@ -27,11 +27,11 @@ from gateway.service.catalog import VisibleCatalog, unknown
 from gateway.service.dependencies import Dependencies
 from gateway.service.results import ListedScope
 
-#: Repositories of a scope that a list of scopes names.
+#: Most repositories of a scope that a list of scopes names.
 MAX_NAMED = 100
-#: Names between two looks at the deadline of the call.
+#: Names between two checks of the deadline of the call.
 _AT_ONCE = 100
-#: What a name that no scope has stands for.
+#: Looked up in place of a scope that does not exist.
 _NOTHING = Scope("", repositories=("!**",))
 
 
@@ -43,18 +43,18 @@ class FoundScope(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """The names that were compared with some globs, and those of them that the globs admit."""
+    """The names that were compared with the globs, and the ones that the globs admit."""
 
     compared: frozenset[RepositoryName] = frozenset()
     members: frozenset[RepositoryName] = frozenset()
 
 
 class _Membership:
-    """Knows which repositories belong to scopes with some globs, and compares each name once.
+    """Remembers which repositories belong to scopes with the same globs; compares each name once.
 
-    200 scopes and 10,000 names take about a second. What is known of a name does not depend on
-    other names, so that a new repository costs one comparison, whoever sees it. Names that are no
-    longer registered are forgotten when a new one is compared.
+    Comparing 10,000 names with 200 scopes takes about a second. A new repository costs one
+    comparison, whoever sees it. Names that are no longer registered are forgotten when a new one is
+    compared.
     """
 
     def __init__(self, globs: tuple[str, ...]) -> None:
@@ -68,7 +68,7 @@ class _Membership:
         """Return those of the names that belong to the scopes. Raises TimedOut."""
         known = self._known
         if not names <= known.compared:
-            with deadline.holding(self._lock):  # two callers do not compare the same names
+            with deadline.holding(self._lock):  # so that no two callers compare the same names
                 known = self._known = self._extended(self._known, names, registered)
         return names & known.members
 
@@ -90,17 +90,17 @@ class _Membership:
 
 @lru_cache(maxsize=2 * MAX_SCOPES)
 def _membership(globs: tuple[str, ...]) -> _Membership:
-    """Return what is known of these globs, which other versions of the file may have as well."""
+    """Return the membership for these globs, shared by all versions of the file that have them."""
     return _Membership(globs)
 
 
-@lru_cache(maxsize=2)  # scopes that were compared with the same names share one set of them
+@lru_cache(maxsize=2)  # scopes compared with the same names share one set
 def _step(
     compared: frozenset[RepositoryName],
     names: frozenset[RepositoryName],
     registered: frozenset[RepositoryName],
 ) -> tuple[frozenset[RepositoryName], frozenset[RepositoryName]]:
-    """Return the names that are new, and all that have then been compared."""
+    """Return the new names, and all names that are compared after this step."""
     return names - compared, names | (compared & registered)
 
 
@@ -109,8 +109,8 @@ class VisibleScopes:
     """The scopes that have a repository of the catalog, for one request. The methods block.
 
     The file and the names of the repositories are read once, when a scope is first asked for.
-    Which scopes there are is found from the visible repositories alone, and a scope that does not
-    exist is looked up as one without repositories: so a hidden scope makes the same work.
+    Which scopes are visible depends only on visible repositories, and a scope that does not exist
+    is looked up as one without repositories, so it takes the same time as a hidden one.
     """
 
     declared: Callable[[], Scopes]
@@ -122,7 +122,7 @@ class VisibleScopes:
         return frozenset(name for name, scope in self._declared.items() if self._of(scope))
 
     def find(self, name: str) -> FoundScope | None:
-        """Return the scope of this name; None: there is none with a visible repository."""
+        """Return the scope of this name; None if it has no visible repository."""
         scope = self._declared.get(name, _NOTHING)
         found = self._of(scope)
         return FoundScope(scope, sorted(found)) if found else None
@@ -169,8 +169,8 @@ def limited(
 ) -> tuple[Filters, tuple[str, ...]]:
     """Return the filters with the ref and the paths of the scope, and notices.
 
-    Raises InvalidQuery. `catalog` has the repositories of the scope that globs of the query leave.
-    `has_ref`: the request names the ref.
+    Raises InvalidQuery. `catalog`: the repositories of the scope that match the globs of the query.
+    `has_ref`: whether the request or its query names the ref.
     """
     within, not_paths = signed(found.scope.paths)
     ref, notices = _ref(filters, found, catalog, has_ref=has_ref)
@@ -181,7 +181,7 @@ def limited(
 def _ref(
     filters: Filters, found: FoundScope, catalog: VisibleCatalog, *, has_ref: bool
 ) -> tuple[RefName, tuple[str, ...]]:
-    """Return the ref to search. Refs are read only if there is something to choose or to check."""
+    """Return the ref to search, and notices. Reads refs only if one must be chosen or checked."""
     if not (found.scope.refs or has_ref):
         return filters.ref, ()
     named = filters.repositories or found.repositories
@@ -211,8 +211,8 @@ def _lacking(ref: RefName, scope: Scope, holding: int, searched: int) -> Iterato
 def _unindexed(told: str, found: FoundScope, searched: int) -> str:
     if searched == len(found.repositories):
         return f"{told}; index one of them"
-    left = f"{searched:,} of its {counted(len(found.repositories), 'repository')}"
-    return f"{told} in what the other filters leave, {left}; index one, or leave a filter out"
+    left = f"the {searched:,} of its {counted(len(found.repositories), 'repository')}"
+    return f"{told} in {left} that the other filters leave; index one there, or leave a filter out"
 
 
 def outside(field: str, scope: Scope) -> InvalidQuery:
@@ -246,7 +246,7 @@ def _listed(visible: VisibleScopes) -> tuple[ListedScope, ...]:
 
 
 def _shown(catalog: VisibleCatalog, found: FoundScope) -> ListedScope:
-    """Return the scope without its globs and refs that the caller could not know."""
+    """Return the scope without its globs, and without refs that the caller cannot know."""
     scope, repositories = found
     refs = scope.refs
     if refs and not catalog.visible.is_everything:

@@ -44,7 +44,7 @@ CHANGED = "the ranking has changed since the previous page: hits may repeat or b
 #: Greatest offset of a page. A ranking usually ends earlier, with its candidates.
 MAX_OFFSET = 10_000
 
-#: Most repositories of which an answer says that they are not completely indexed.
+#: Most repositories that an answer names as not completely indexed.
 MAX_INCOMPLETE = 10
 
 
@@ -207,7 +207,7 @@ def _with_written(
 
 
 def _paged(answer: SearchAnswer, state: SearchState) -> SearchAnswer:
-    """Return the answer with the token of its next page, if there is one."""
+    """Return the answer with the token of the next page, if there is one."""
     query, end = state.query, state.query.offset + len(state.hits)
     has_next = end < min(len(state.ranking), MAX_OFFSET)
     if not has_next and not query.offset:
@@ -283,7 +283,7 @@ def _at_commit(hit: Hit, covered: Mapping[RepositoryName, Coverage]) -> Hit:
 
 
 def _copy_at_commit(copy: Copy, at: Coverage | None) -> Copy:
-    """Add ref, commit, and link; None: the answer names more repositories than are looked up."""
+    """Add ref, commit, and link; `at` is None for a repository beyond the most that are read."""
     if at is None:
         return copy
     place = (at.revision, copy.path, copy.start_line, copy.end_line)
@@ -306,7 +306,7 @@ def _at_page(query: SearchQuery, token: str) -> tuple[SearchQuery, str]:
 
 
 def _search_digest(query: SearchQuery) -> str:
-    """Return a digest of the search and its visibility, to which a page token is bound."""
+    """Return a digest of the search and its visibility, which binds page tokens to both."""
     written = (
         f"{pipeline.VERSION} {query.text!r} {query.top_k} {_written(query.filters)} "
         f"{_written(query.options)} {query.texts.key if query.texts else ''} {query.visible_key}"

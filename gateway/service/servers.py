@@ -1,7 +1,7 @@
 """Ask the store and the models whether they answer, for the status.
 
-A model is asked at most once in FRESH_S, and a status waits for it no longer than WAIT_S: pages ask
-for the status again and again, and a server that is away may be silent for many seconds.
+A model is asked at most once per FRESH_S, and a status waits for it at most WAIT_S: pages poll the
+status, and an unreachable server may not respond for many seconds.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from codelode.errors import CodelodeError, Unavailable
 from codelode.ports import Checked, Embedder, LanguageModel
 from gateway.state import Backends
 
-#: How long an answer counts as current, and how long a status waits for one, seconds.
+#: How long a model's answer counts as current, and how long a status waits for one, seconds.
 FRESH_S = 10.0
 WAIT_S = 1.0
 
-#: The number of chunks while the store does not answer.
+#: Stands for the number of chunks while the store does not answer.
 UNKNOWN = -1
 
 STORE, EMBEDDER, LANGUAGE_MODEL = "store", "embedder", "language model"
@@ -28,10 +28,10 @@ STORE, EMBEDDER, LANGUAGE_MODEL = "store", "embedder", "language model"
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The store, or a model, and whether it answers. What works in the gateway itself does."""
+    """The store or a model, and whether it answers; those inside the gateway always do."""
 
     role: str
-    name: str  # of the store, or the identity of the model; empty: it is not known yet
+    name: str  # of the store, or the identity of the model; empty: not known yet
     problem: str  # why it does not answer; empty: it does
 
 
@@ -44,15 +44,15 @@ class _Asked:
 
 @dataclass(slots=True)
 class KnownServers:
-    """The models as they answered last. Only for the thread of the event loop."""
+    """The last answers of the models. To be used only in the thread of the event loop."""
 
     clock: Callable[[], float] = time.monotonic
     _asked: dict[str, _Asked] = field(default_factory=dict)  # by role
 
     async def model(self, role: str, model: Embedder | LanguageModel, *, name: str = "") -> Server:
-        """Return the model as it answers now or answered within FRESH_S.
+        """Return the answer of the model, at most FRESH_S old.
 
-        `name`: what it is called while it does not answer.
+        `name`: its name while it does not answer.
         """
         asked = self._asked.get(role)
         if asked is None or asked.model is not model or self._is_old(asked):

@@ -1,6 +1,6 @@
-"""Show the connections whose repositories are followed, and have them listed.
+"""Show the connections whose repositories are followed, and request listings.
 
-For admins who see every repository.
+For admins who see all repositories.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NONE = (
     "that CODELODE_SOURCES names"
 )
 
-WHY = "the sources bring repositories of any name"
+WHY = "the sources may bring any repository"
 
 
 @permitted
@@ -40,11 +40,11 @@ async def sources(dependencies: Dependencies, principal: Principal) -> Sources:
 async def sync_sources(
     dependencies: Dependencies, principal: Principal, connection: str = "", mode: str = ""
 ) -> tuple[str, ...]:
-    """Have the repositories of a connection, or of all, listed now; return which, at once.
+    """Have workers list the repositories of one or all connections now; return the names at once.
 
-    Waits for the workers to read a file that was put in place just now. Raises NotFound,
-    InvalidQuery, InvalidSettings, and Unavailable. A job that is lost is sent again, because the
-    connection stays due.
+    If the sources file has just changed, wait until the workers have read it. Raises NotFound,
+    InvalidQuery, InvalidSettings, and Unavailable. A lost job is sent again, because the connection
+    stays due.
     """
     require_everything(principal, WHY)
     note(connection=connection[:100], mode=mode[:100])
@@ -56,7 +56,7 @@ async def sync_sources(
 
 
 def problems(known: SourceStates) -> tuple[str, ...]:
-    """Return, for admins, why repositories are not listed, and what waits. Raises Unavailable."""
+    """Return the problems of listing repositories, for admins. Raises Unavailable."""
     found = ((state.declared.name, _problem(state)) for state in known.states())
     return tuple(f"repositories of {name}: {reason}" for name, reason in found if reason)
 

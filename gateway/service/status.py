@@ -65,12 +65,12 @@ async def failures(
 async def _servers(
     dependencies: Dependencies, backends: Backends, principal: Principal
 ) -> tuple[tuple[servers.Server, ...], int]:
-    """Return the store, the embedder, and the language model if there is one; and the chunks.
+    """Return the store, the embedder, and any language model; and the number of chunks.
 
-    Why one does not answer is for admins who see everything: it names addresses of the operator.
+    Only operators get the reason why a server does not answer, because it names addresses.
     """
     known = dependencies.known_servers
-    by_index = backends.embedder.identity  # an index knows its embedder, also one that is away
+    by_index = backends.embedder.identity  # known to the index, even if the embedder is unreachable
     models = [known.model(servers.EMBEDDER, backends.embedder, name=by_index)]
     if backends.language_model is not None:
         models.append(known.model(servers.LANGUAGE_MODEL, backends.language_model))
@@ -87,21 +87,22 @@ def _in_short(server: servers.Server) -> servers.Server:
 
 
 def _queues(dependencies: Dependencies, principal: Principal) -> tuple[Queue, ...]:
-    """Return the queues, for admins who see everything: they serve all repositories."""
+    """Return the queues, for operators: they serve all repositories."""
     return dependencies.jobs.queues() if _is_operator(principal) else ()
 
 
 def _problems(dependencies: Dependencies, principal: Principal) -> tuple[str, ...]:
-    """Return what is wrong with the configuration; it may name repositories."""
+    """Return problems of the configuration, for operators: they may name repositories."""
     return dependencies.problems() if _is_operator(principal) else ()
 
 
 def _disk(dependencies: Dependencies, principal: Principal) -> tuple[DiskPart, ...]:
-    """Return what takes space; the sizes count repositories that others may not know of."""
+    """Return the disk use, for operators: it counts all repositories."""
     return dependencies.disk_use.parts() if _is_operator(principal) else ()
 
 
 def _is_operator(principal: Principal) -> bool:
+    """Return whether the principal is an admin who sees every repository."""
     return principal.role is Role.ADMIN and principal.visible.is_everything
 
 

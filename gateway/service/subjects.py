@@ -29,7 +29,7 @@ DEFAULT_LIMIT, MAX_LIMIT = 200, 1_000
 async def explain(
     dependencies: Dependencies, backends: Backends, principal: Principal, request: ExplainRequest
 ) -> ExplainAnswer:
-    """Describe a file or a symbol: what it is, its definitions, importers and tests."""
+    """Describe a file or a symbol: what it is, its definitions, importers, and tests."""
     involve(query=request.subject)
     subject = queries.subject(request.subject)
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
@@ -49,7 +49,7 @@ async def graph(
 ) -> GraphAnswer:
     """Follow the dependencies of a file or a symbol, also into other visible repositories.
 
-    Without a subject, follow those between the named repository and others.
+    Without a subject, follow the dependencies between the named repository and others.
     """
     involve(query=request.subject)
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)

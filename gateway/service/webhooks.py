@@ -1,4 +1,4 @@
-"""Act on what code hosts report: pushes, and changes of repositories and of who may read them.
+"""Act on events of code hosts: pushes, and changes of repositories and of rights to read them.
 
 A connection acts on all repositories below its address. Its visibility does not bound this, because
 nothing about them is returned.
@@ -23,17 +23,18 @@ from gateway.service.dependencies import Dependencies
 from gateway.service.requests import HostEvent, PushedRef
 from gateway.service.runs import begin
 
-#: How long deliveries are remembered, seconds. Hosts repeat one within hours.
+#: How long deliveries are remembered, seconds. Hosts repeat a delivery within hours.
 KEPT_S = 86_400.0
 
 
 @permitted
 async def deliver(dependencies: Dependencies, principal: Principal, event: HostEvent) -> bool:
-    """Do what an event of a code host asks for; return whether it asked for anything.
+    """Act on an event of a code host; return whether it caused an action.
 
-    A push starts runs of the repositories with one of its URLs, if they index the ref. A change of
-    rights has the permissions read, and a change of repositories has them listed. A delivery that
-    was acted on before changes nothing. Raises Denied for principals other than the connection.
+    A push starts runs of the repositories with one of its URLs, if they index the ref. After a
+    change of rights, workers read the permissions; after a change of repositories, they list them.
+    A delivery that was acted on before is ignored. Raises Denied for principals other than the
+    connection.
     """
     if principal.name != event.principal:
         raise Denied("only a code host may report what happened there")
@@ -49,7 +50,7 @@ async def deliver(dependencies: Dependencies, principal: Principal, event: HostE
 
 
 def _name(event: HostEvent) -> str:
-    """Return a name of bounded length, because the host chooses the id."""
+    """Return the key of a delivery, of bounded length, because the host chooses the id."""
     digest = hashlib.sha256(event.delivery.encode("utf-8", "surrogatepass")).hexdigest()
     return f"delivery:{event.connection}:{digest}"
 
@@ -107,7 +108,7 @@ def _named(dependencies: Dependencies, event: HostEvent) -> Iterator[RepositoryN
     places = set(filter(None, map(address, event.urls)))
     tails = tuple({place.rpartition("/")[2] for place in places})
     for name, url in dependencies.ledger.urls().items():
-        # Parsing all of 10,000 URLs takes 60 ms, and most of them end otherwise.
+        # Parsing all of 10,000 URLs takes 60 ms, so compare their ends first.
         ends = unquote(url).lower().removesuffix("/").removesuffix(".git").endswith(tails)
         if ends and has_prefix(url, event.prefix) and address(url) in places:
             yield name
@@ -116,10 +117,10 @@ def _named(dependencies: Dependencies, event: HostEvent) -> Iterator[RepositoryN
 def _affected(
     repository: Repository, statuses: Sequence[RefStatus], pushed: Sequence[PushedRef]
 ) -> Collection[RefName]:
-    """Return the refs to index because of a push, of which the repository indexes none, or some.
+    """Return the refs of the repository to index because of a push; there may be none.
 
-    A ref that was deleted leaves with the next run, whichever ref that is of, and a new one that
-    the rules of the connection name comes with it. So does another default branch of the host.
+    The next run, of whichever ref, removes deleted refs, adds new refs that the rules of the
+    connection name, and follows a new default branch. The default ref stands for such a run.
     """
     indexed = {status.ref for status in statuses}
     found = (_affected_by(repository, indexed, one) for one in pushed)

@@ -551,7 +551,7 @@ async def test_a_new_key_says_what_it_does_not_see(dependencies):
             "the globs of the key match no repository so far",
         )
     (wide,) = await notices("four")
-    assert "only repositories with the label public, and what the access file" in wide
+    assert "only repositories with the label public, and those that the account" in wide
     assert "gives to key:four" in wide
 
     sync = SyncDeclaration("work", "gitea", "host.example/web", 300, 3600, emails=False, claim="")

@@ -164,14 +164,14 @@ async def test_the_ref_is_one_that_a_repository_inside_the_other_filters_has(wor
     assert await found(world, scope="release", not_repositories=("acme/app",)) == web
     assert await found(world, scope="release", repositories=("acme/web",)) == web
     assert await found(world, "retry scope:release -repo:acme/a*") == web
-    told = "the ref 'v1' of the scope 'release' is not indexed in what the other filters leave"
+    told = "the ref 'v1' of the scope 'release' is not indexed in the 1 of its 2 repositories that"
     with pytest.raises(InvalidQuery, match=told):
         await found(world, scope="release", ref="v1", not_repositories=APP)
-    told = "no ref of the scope 'first' is indexed in what the other filters leave, 1 of its 2"
+    told = "no ref of the scope 'first' is indexed in the 1 of its 2 repositories that the other"
     for query, out in (("retry scope:first -repo:acme/a*", ()), ("retry scope:first", APP)):
         with pytest.raises(InvalidQuery, match=told):
             await found(world, query, not_repositories=out)
-    told = "in what the other filters leave, 0 of its 2 repositories; index one, or leave a filter"
+    told = "in the 0 of its 2 repositories that the other filters leave; index one there, or leave"
     with pytest.raises(InvalidQuery, match=told):
         await found(world, scope="first", not_repositories=("acme/app", "acme/web"))
 
