@@ -107,7 +107,7 @@ class ApiKey(_message.Message):
     """When it was used last, to the minute; 0: never."""
     @_builtins.property
     def bounds(self) -> _containers.RepeatedCompositeFieldContainer[Global___Bound]:
-        """The key sees no repository whose name does not match a glob of each bound."""
+        """The key sees only repositories whose names match a glob of each bound."""
 
     def __init__(
         self,
@@ -263,7 +263,7 @@ Global___ListPermissionsResponse: _TypeAlias = ListPermissionsResponse  # noqa: 
 
 @_typing.final
 class ConnectionPermissions(_message.Message):
-    """The permissions of a code host, as the last attempts to read them left them."""
+    """The permission sync of a code host, and the state of its last attempts."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -296,19 +296,19 @@ class ConnectionPermissions(_message.Message):
     every_s: _builtins.int
     max_age_s: _builtins.int
     repositories: _builtins.int
-    """That the host lists, and accounts that may read some of them."""
+    """Number of repositories that the host lists, and of accounts that may read some of them."""
     accounts: _builtins.int
     requests: _builtins.int
-    """Of the last attempt."""
+    """Number of requests of the last attempt, and its error."""
     error: _builtins.str
     closed_because: _builtins.str
-    """Why nobody but admins sees the repositories now; empty: they are open to their readers."""
+    """Why only admins see the repositories now; empty: their readers see them, too."""
     is_due: _builtins.bool
-    """A sync was asked for, or is due, and is not done yet."""
+    """Whether a sync was requested, or is due, and is not done yet."""
     notice: _builtins.str
-    """What the last attempt could not read although it was successful; empty: it read everything."""
+    """What the last attempt could not read although it succeeded; empty: it read everything."""
     requests_allowed: _builtins.int
-    """Requests that the host takes in a period, as it told last; 0: it does not say."""
+    """Requests that the host allows per period, as it last reported; 0: it does not say."""
     requests_left: _builtins.int
     resets_at: _builtins.float
     """When the next period begins; 0: the host does not say."""

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class AccessServiceStub(object):
-    """Manages who may call the gateway. All of it requires the role admin.
+    """Manages who may call the gateway. All calls require the role admin.
     """
 
     def __init__(self, channel):
@@ -63,7 +63,7 @@ class AccessServiceStub(object):
 
 
 class AccessServiceServicer(object):
-    """Manages who may call the gateway. All of it requires the role admin.
+    """Manages who may call the gateway. All calls require the role admin.
     """
 
     def CreateKey(self, request, context):
@@ -80,7 +80,7 @@ class AccessServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RevokeKey(self, request, context):
-        """Revokes a key. No gateway accepts it when the call has returned; open streams end soon after.
+        """Revokes a key. When this returns, no gateway accepts the key; open streams end soon after.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -137,7 +137,7 @@ def add_AccessServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AccessService(object):
-    """Manages who may call the gateway. All of it requires the role admin.
+    """Manages who may call the gateway. All calls require the role admin.
     """
 
     @staticmethod

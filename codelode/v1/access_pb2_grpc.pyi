@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AccessServiceStub:
-    """Manages who may call the gateway. All of it requires the role admin."""
+    """Manages who may call the gateway. All calls require the role admin."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -37,7 +37,7 @@ class AccessServiceStub:
     """Creates an API key. Only this response holds the key itself."""
     ListKeys: _grpc.UnaryUnaryMultiCallable[_access_pb2.ListKeysRequest, _access_pb2.ListKeysResponse]
     RevokeKey: _grpc.UnaryUnaryMultiCallable[_access_pb2.RevokeKeyRequest, _access_pb2.RevokeKeyResponse]
-    """Revokes a key. No gateway accepts it when the call has returned; open streams end soon after."""
+    """Revokes a key. When this returns, no gateway accepts the key; open streams end soon after."""
     ListPermissions: _grpc.UnaryUnaryMultiCallable[_access_pb2.ListPermissionsRequest, _access_pb2.ListPermissionsResponse]
     """Lists the code hosts whose permissions decide who sees a repository."""
     SyncPermissions: _grpc.UnaryUnaryMultiCallable[_access_pb2.SyncPermissionsRequest, _access_pb2.SyncPermissionsResponse]
@@ -45,21 +45,21 @@ class AccessServiceStub:
 
 @_typing.type_check_only
 class AccessServiceAsyncStub(AccessServiceStub):
-    """Manages who may call the gateway. All of it requires the role admin."""
+    """Manages who may call the gateway. All calls require the role admin."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateKey: _aio.UnaryUnaryMultiCallable[_access_pb2.CreateKeyRequest, _access_pb2.CreateKeyResponse]  # type: ignore[assignment]
     """Creates an API key. Only this response holds the key itself."""
     ListKeys: _aio.UnaryUnaryMultiCallable[_access_pb2.ListKeysRequest, _access_pb2.ListKeysResponse]  # type: ignore[assignment]
     RevokeKey: _aio.UnaryUnaryMultiCallable[_access_pb2.RevokeKeyRequest, _access_pb2.RevokeKeyResponse]  # type: ignore[assignment]
-    """Revokes a key. No gateway accepts it when the call has returned; open streams end soon after."""
+    """Revokes a key. When this returns, no gateway accepts the key; open streams end soon after."""
     ListPermissions: _aio.UnaryUnaryMultiCallable[_access_pb2.ListPermissionsRequest, _access_pb2.ListPermissionsResponse]  # type: ignore[assignment]
     """Lists the code hosts whose permissions decide who sees a repository."""
     SyncPermissions: _aio.UnaryUnaryMultiCallable[_access_pb2.SyncPermissionsRequest, _access_pb2.SyncPermissionsResponse]  # type: ignore[assignment]
     """Has the workers read the permissions of code hosts now, and returns at once."""
 
 class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Manages who may call the gateway. All of it requires the role admin."""
+    """Manages who may call the gateway. All calls require the role admin."""
 
     @_abc_1.abstractmethod
     def CreateKey(
@@ -82,7 +82,7 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.RevokeKeyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.RevokeKeyResponse, _abc.Awaitable[_access_pb2.RevokeKeyResponse]]:
-        """Revokes a key. No gateway accepts it when the call has returned; open streams end soon after."""
+        """Revokes a key. When this returns, no gateway accepts the key; open streams end soon after."""
 
     @_abc_1.abstractmethod
     def ListPermissions(

@@ -170,10 +170,9 @@ class GraphPlace(_message.Message):
     repository: _builtins.str
     """Empty for a node outside all indexed repositories."""
     path: _builtins.str
-    """Empty for a node outside all indexed repositories, or for a whole repository.
-    Qualified name; empty for a file. For a node outside, its name as imported.
-    """
+    """Empty for a node outside all indexed repositories, or for a whole repository."""
     symbol: _builtins.str
+    """Qualified name; empty for a file. For a node outside, its name as imported."""
     line: _builtins.int
     """1-based; 0 for a file."""
     def __init__(

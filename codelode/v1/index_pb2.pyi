@@ -42,8 +42,8 @@ class StartRunRequest(_message.Message):
     admin.
     """
     plan_only: _builtins.bool
-    """End with an estimate of the work instead of doing it; nothing of the index changes. A repository
-    that is new is registered until then. Its patterns may be given, those of others may not.
+    """End with an estimate of the work, and leave the index unchanged. A new repository is registered
+    until the run ends. Patterns may be given only for a new repository.
     """
     @_builtins.property
     def include(self) -> Global___Patterns:
@@ -166,11 +166,11 @@ class Run(_message.Message):
     """Why work is postponed: the server that does not answer. Empty again once a file is done."""
     @_builtins.property
     def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What the caller may not expect: another default ref, refs that left with their branches, …"""
+        """Effects that the caller may not expect: another default ref, refs removed with their branches, …"""
 
     @_builtins.property
     def estimate(self) -> Global___Estimate:
-        """Of a run that was planned and not begun."""
+        """Set when a run with plan_only has ended."""
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ Global___Run: _TypeAlias = Run  # noqa: Y015
 
 @_typing.final
 class Estimate(_message.Message):
-    """The work of a run. Which files it concerns is exact; chunks and tokens are those of a sample of the
+    """The work of a run. The files are exact; chunks and tokens are extrapolated from a sample of the
     files, in proportion to the bytes of each language.
     """
 
@@ -220,16 +220,16 @@ class Estimate(_message.Message):
     removals: _builtins.int
     """Files that leave the index."""
     summaries: _builtins.int
-    """Calls of the language model, at most as many as a run may make, and the tokens of their prompts
-    and answers; 0 without a language model.
+    """Number of calls of the language model, up to the limit of a run, and tokens of their prompts and
+    answers; 0 without a language model.
     """
     summary_tokens: _builtins.int
     sampled: _builtins.int
     """Files that were parsed for the estimate."""
     seconds: _builtins.float
-    """Seconds that a run takes by the speed of the sample, if no other run goes on."""
+    """Time that a run takes at the speed of the sample, if no other run is active."""
     pull_s: _builtins.float
-    """Of these for git, before anything is indexed."""
+    """Time of these that git takes before anything is indexed."""
     @_builtins.property
     def languages(self) -> _containers.RepeatedCompositeFieldContainer[Global___LanguageEstimate]:
         """Most bytes first."""
@@ -440,13 +440,13 @@ class Repository(_message.Message):
     url: _builtins.str
     default_ref: _builtins.str
     is_pinned: _builtins.bool
-    """False: the default ref is only the one that was indexed first."""
+    """False: the default ref is merely the one that was indexed first."""
     label: _builtins.str
-    """Who sees the repository: "public": everyone; "internal": whom a glob matches; "private": whom a
-    glob names; empty: admins alone.
+    """Who sees the repository: "public": everyone; "internal": callers with a glob that matches it;
+    "private": callers with a glob that names it without wildcards; empty: only admins.
     """
     follows_default: _builtins.bool
-    """The default ref is the default branch of the source, whatever that is now."""
+    """Whether the default ref follows the default branch of the source."""
     @_builtins.property
     def refs(self) -> _containers.RepeatedCompositeFieldContainer[Global___RefStatus]: ...
     @_builtins.property
@@ -648,7 +648,7 @@ class Server(_message.Message):
     role: _builtins.str
     """"store", "embedder", or "language model"."""
     name: _builtins.str
-    """Of the store, or the identity of the model; empty: it has not told it."""
+    """Name of the store, or identity of the model; empty: not known yet."""
     problem: _builtins.str
     """Why it does not answer; empty: it does."""
     def __init__(
@@ -819,8 +819,8 @@ class RemoveRepositoryRequest(_message.Message):
     REF_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     ref: _builtins.str
-    """Remove only this ref; empty: the whole repository. The default ref is refused while there are
-    others. Removing the last ref removes the repository too.
+    """Remove only this ref; empty: the whole repository. The default ref cannot be removed while
+    there are others. Removing the last ref removes the repository too.
     """
     def __init__(
         self,
@@ -923,8 +923,8 @@ class FileFailure(_message.Message):
     repository: _builtins.str
     ref: _builtins.str
     path: _builtins.str
-    """"failed" or "skipped"; for an indexed file its health: "ok", "partial", "error", "unsupported"."""
     state: _builtins.str
+    """"failed" or "skipped"; for an indexed file its health: "ok", "partial", "error", "unsupported"."""
     reason: _builtins.str
     def __init__(
         self,
@@ -1066,7 +1066,7 @@ Global___ListSourcesResponse: _TypeAlias = ListSourcesResponse  # noqa: Y015
 
 @_typing.final
 class Source(_message.Message):
-    """A connection whose repositories are followed, as the last attempts to list them left it."""
+    """A connection whose repositories are followed, and the state of their listing."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1089,10 +1089,10 @@ class Source(_message.Message):
     RESETS_AT_FIELD_NUMBER: _builtins.int
     connection: _builtins.str
     kind: _builtins.str
-    """"github", "gitlab", "gitea", "urls", "folder"."""
+    """"github", "gitlab", "gitea", "bitbucket", "bitbucket-server", "azure", "urls", or "folder"."""
     prefix: _builtins.str
-    """The URLs of its repositories begin with it, without their scheme: "git.example.com/acme/". For a
-    folder, its path.
+    """Prefix of the URLs of its repositories, without scheme: "git.example.com/acme/". Of a folder, its
+    path.
     """
     every_s: _builtins.int
     synced_at: _builtins.float
@@ -1100,25 +1100,25 @@ class Source(_message.Message):
     attempted_at: _builtins.float
     """When the last attempt began; 0: there was none."""
     planned_at: _builtins.float
-    """When the last plan was made that did nothing; 0: there was none."""
+    """When the last plan without effect was made; 0: there was none."""
     listed: _builtins.int
-    """That the host lists, and that are followed."""
+    """Number of repositories that the host lists, and of repositories that are followed."""
     repositories: _builtins.int
     requests: _builtins.int
-    """Of the last attempt."""
+    """Number of requests of the last attempt, and its error."""
     error: _builtins.str
     waiting: _builtins.str
     """Why repositories that would be removed wait for a confirmation; empty: none does."""
     is_due: _builtins.bool
-    """A listing was asked for, or is due, and is not done yet."""
+    """Whether a listing was requested, or is due, and is not done yet."""
     requests_allowed: _builtins.int
-    """Requests that the host takes in a period, as it told last; 0: it does not say."""
+    """Requests that the host allows per period, as it last reported; 0: it does not say."""
     requests_left: _builtins.int
     resets_at: _builtins.float
     """When the next period begins; 0: the host does not say."""
     @_builtins.property
     def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___SourceChange]:
-        """Of the last attempt or plan; the first 1,000."""
+        """Changes of the last attempt or plan; the first 1,000."""
 
     def __init__(
         self,

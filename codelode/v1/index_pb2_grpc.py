@@ -177,7 +177,7 @@ class IndexServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def EnrichRepository(self, request, context):
-        """Starts runs that make the summaries missing from earlier runs.
+        """Starts runs that write the summaries that earlier runs left out.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

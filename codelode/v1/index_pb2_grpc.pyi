@@ -55,7 +55,7 @@ class IndexServiceStub:
     RetryFailures: _grpc.UnaryUnaryMultiCallable[_index_pb2.RetryFailuresRequest, _index_pb2.RetryFailuresResponse]
     """Starts runs that retry the failed files of one or all repositories."""
     EnrichRepository: _grpc.UnaryUnaryMultiCallable[_index_pb2.EnrichRepositoryRequest, _index_pb2.EnrichRepositoryResponse]
-    """Starts runs that make the summaries missing from earlier runs."""
+    """Starts runs that write the summaries that earlier runs left out."""
     ListSources: _grpc.UnaryUnaryMultiCallable[_index_pb2.ListSourcesRequest, _index_pb2.ListSourcesResponse]
     """Lists the code hosts whose repositories are followed. Requires the role admin."""
     SyncSources: _grpc.UnaryUnaryMultiCallable[_index_pb2.SyncSourcesRequest, _index_pb2.SyncSourcesResponse]
@@ -90,7 +90,7 @@ class IndexServiceAsyncStub(IndexServiceStub):
     RetryFailures: _aio.UnaryUnaryMultiCallable[_index_pb2.RetryFailuresRequest, _index_pb2.RetryFailuresResponse]  # type: ignore[assignment]
     """Starts runs that retry the failed files of one or all repositories."""
     EnrichRepository: _aio.UnaryUnaryMultiCallable[_index_pb2.EnrichRepositoryRequest, _index_pb2.EnrichRepositoryResponse]  # type: ignore[assignment]
-    """Starts runs that make the summaries missing from earlier runs."""
+    """Starts runs that write the summaries that earlier runs left out."""
     ListSources: _aio.UnaryUnaryMultiCallable[_index_pb2.ListSourcesRequest, _index_pb2.ListSourcesResponse]  # type: ignore[assignment]
     """Lists the code hosts whose repositories are followed. Requires the role admin."""
     SyncSources: _aio.UnaryUnaryMultiCallable[_index_pb2.SyncSourcesRequest, _index_pb2.SyncSourcesResponse]  # type: ignore[assignment]
@@ -188,7 +188,7 @@ class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _index_pb2.EnrichRepositoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_index_pb2.EnrichRepositoryResponse, _abc.Awaitable[_index_pb2.EnrichRepositoryResponse]]:
-        """Starts runs that make the summaries missing from earlier runs."""
+        """Starts runs that write the summaries that earlier runs left out."""
 
     @_abc_1.abstractmethod
     def ListSources(

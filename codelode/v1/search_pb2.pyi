@@ -31,7 +31,7 @@ class SearchRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """Words, an identifier, or a code snippet; 1 to 8,192 characters. Words such as `repo:acme/*`,
-    `lang:go`, `-path:tests/**` are filters, and "texts" and /expressions/ must stand in the hits
+    `lang:go`, `-path:tests/**` are filters, and "texts" and /expressions/ must occur in the hits
     (docs/ranking.md).
     """
     top_k: _builtins.int
@@ -175,7 +175,7 @@ class RetrieveOptions(_message.Message):
     """Experimental. "rrf" (k = 60) or "relative". Used by the fused ranker; selects that ranker if none is set."""
     alpha: _builtins.float
     """Experimental. Weight of vector results, 0 to 1, also for the candidates that Weaviate fuses. Not
-    set: chosen by the kind of query. Selects the fused ranker likewise.
+    set: chosen by the kind of query. Selects the fused ranker as `fusion` does.
     """
     file_similarity: _builtins.float
     """For "staged": minimum cosine and maximum number of files, and minimum cosine of chunks."""
@@ -257,8 +257,8 @@ class RankOptions(_message.Message):
     confidence: _builtins.float
     """Return no hits if the best cosine similarity is below this value; 0: never."""
     duplicate_similarity: _builtins.float
-    """Collapse chunks whose cosine similarity is above this value; 1: never. Of different repositories
-    only with collapse_copies = false.
+    """Collapse chunks whose cosine similarity is above this value; 1: never. Chunks of
+    different repositories are compared only if collapse_copies is false.
     """
     collapse_copies: _builtins.bool
     """Return a chunk that several repositories have as one hit with its copies. Not set: true."""
@@ -462,7 +462,7 @@ class Filters(_message.Message):
     ref: _builtins.str
     """Branch or tag; empty means the default ref of each repository."""
     scope: _builtins.str
-    """Name of a scope, as in ListScopes: a search has what the scope and the other fields both admit."""
+    """Name of a scope, as in ListScopes: a search covers what both the scope and the other fields admit."""
     @_builtins.property
     def repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names as in ListRepositories."""
@@ -560,8 +560,8 @@ class SearchResponse(_message.Message):
     next_page_token: _builtins.str
     """Empty on the last page."""
     unmatched: _builtins.bool
-    """Whether neither the name that the query is nor any word of it occurs in the searched code: the
-    hits are only similar. A notice says so, and names similar definitions.
+    """Whether the searched code has neither the queried name nor any word of the query, so that the
+    hits are only similar. A notice says so, and suggests similar names.
     """
     @_builtins.property
     def hits(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hit]: ...
@@ -876,7 +876,7 @@ class ContextResponse(_message.Message):
     """Markdown with paths and line ranges."""
     tokens: _builtins.int
     left_out: _builtins.int
-    """Number of hits that did not fit into the budget."""
+    """Number of hits that did not fit into the budget or whose quality was too low."""
     @_builtins.property
     def search(self) -> Global___SearchResponse:
         """The search that the text was made from."""
@@ -909,7 +909,7 @@ class SimilarRequest(_message.Message):
     TOP_K_FIELD_NUMBER: _builtins.int
     REF_FIELD_NUMBER: _builtins.int
     repository: _builtins.str
-    """A location in the index, or instead of it a snippet."""
+    """A location in the index, or a snippet in place of it."""
     path: _builtins.str
     line: _builtins.int
     snippet: _builtins.str
@@ -956,9 +956,9 @@ class GrepRequest(_message.Message):
     LIMIT_PER_FILE_FIELD_NUMBER: _builtins.int
     WITHOUT_LINES_FIELD_NUMBER: _builtins.int
     pattern: _builtins.str
-    """A regular expression of RE2 (github.com/google/re2/wiki/Syntax), or with `literal` a text; 1 to
-    1,000 characters. Three characters in a row that every match contains make it fast. Without
-    them, the filters must leave at most 2,000 files. Filters may stand before an expression, as in
+    """A regular expression of RE2 (github.com/google/re2/wiki/Syntax), or with `literal`, a plain text;
+    1 to 1,000 characters. If there are no three characters in a row that every match contains, the
+    filters must leave at most 2,000 files. Filters may precede an expression, as in
     `lang:go func \\w+`.
     """
     literal: _builtins.bool
@@ -1005,7 +1005,7 @@ Global___GrepRequest: _TypeAlias = GrepRequest  # noqa: Y015
 
 @_typing.final
 class GrepResponse(_message.Message):
-    """Each message has a file, the last one the summary."""
+    """Each message has a file; the last one has the summary."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1048,7 +1048,7 @@ class MatchingFile(_message.Message):
     revision: _builtins.str
     """The indexed commit; empty while the first run is under way."""
     url: _builtins.str
-    """The first matching line at the code host; empty: not known."""
+    """URL of the first matching line at the code host; empty: not known."""
     @_builtins.property
     def lines(self) -> _containers.RepeatedCompositeFieldContainer[Global___MatchingLine]:
         """The matching lines and the lines around them, in order."""
@@ -1233,7 +1233,7 @@ class Scope(_message.Message):
     repository_count: _builtins.int
     @_builtins.property
     def repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Those that the caller sees, in order; the first 100."""
+        """The first 100, by name, of those that the caller sees."""
 
     @_builtins.property
     def refs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -1316,16 +1316,16 @@ class ReadFileResponse(_message.Message):
     language: _builtins.str
     start_line: _builtins.int
     end_line: _builtins.int
-    """Of the last line in `content`: an answer has at most 2,000 lines and 200,000 characters."""
+    """Last line in `content`: an answer has at most 2,000 lines and 200,000 characters."""
     line_count: _builtins.int
-    """Of the whole file, without blank lines at its end."""
+    """Number of lines of the whole file, without blank lines at its end."""
     content: _builtins.str
     truncated: _builtins.bool
-    """More was asked for than one answer may hold: go on after `end_line`."""
+    """Whether more was requested than one answer may hold; continue after `end_line`."""
     revision: _builtins.str
     """The indexed commit; empty while the first run is under way."""
     url: _builtins.str
-    """The lines at the code host; empty: not known."""
+    """URL of the lines at the code host; empty: not known."""
     @_builtins.property
     def coverage(self) -> _containers.RepeatedCompositeFieldContainer[Global___Coverage]: ...
     def __init__(
@@ -1554,12 +1554,12 @@ class ListSymbolsRequest(_message.Message):
     end of qualified names: "Client.get", "Client.*". 1 to 1,024 characters.
     """
     literal: _builtins.bool
-    """The name is written as it is, without wildcards."""
+    """Whether the name has no wildcards."""
     limit: _builtins.int
     """Number of definitions, 1 to 10,000. Not set means 200."""
     @_builtins.property
     def filters(self) -> Global___Filters:
-        """Of these, `kinds` and `symbols` are about the definitions; `block_types` does not apply."""
+        """`kinds` and `symbols` filter the definitions; `block_types` does not apply."""
 
     def __init__(
         self,
@@ -1594,7 +1594,7 @@ class ListSymbolsResponse(_message.Message):
 
     @_builtins.property
     def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Where the list is not complete, and the most similar name if nothing has this one."""
+        """Whether the list is incomplete, and similar names if no definition has this one."""
 
     @_builtins.property
     def coverage(self) -> _containers.RepeatedCompositeFieldContainer[Global___Coverage]:
@@ -1629,7 +1629,7 @@ class ListReferencesRequest(_message.Message):
     """Number of uses, 1 to 10,000. Not set means 200."""
     @_builtins.property
     def filters(self) -> Global___Filters:
-        """Where it is used; `kinds`, `symbols`, and `block_types` do not apply."""
+        """Where to look for uses; `kinds`, `symbols`, and `block_types` do not apply."""
 
     def __init__(
         self,
@@ -1663,7 +1663,7 @@ class ListReferencesResponse(_message.Message):
 
     @_builtins.property
     def notices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Where the list is not complete, and whether anything defines the name."""
+        """Whether the list is incomplete, and whether anything defines the name."""
 
     @_builtins.property
     def coverage(self) -> _containers.RepeatedCompositeFieldContainer[Global___Coverage]:
@@ -1704,7 +1704,7 @@ class NameUse(_message.Message):
     line: _builtins.int
     """1-based; 0: not known."""
     text: _builtins.str
-    """The line, at most 1,000 characters."""
+    """Text of the line, at most 1,000 characters."""
     symbol: _builtins.str
     """Qualified name of the definition around the line; may be empty."""
     kind: _builtins.str
@@ -1870,7 +1870,7 @@ class Hit(_message.Message):
     """Link to the lines of that commit on the code host; empty if the host has no known pages."""
     @_builtins.property
     def explain(self) -> _containers.RepeatedCompositeFieldContainer[Global___Trace]:
-        """How its rank came about, in pipeline order; only with explain."""
+        """The parts of its score, in pipeline order; only with explain."""
 
     @_builtins.property
     def passage(self) -> Global___Passage:
@@ -1878,8 +1878,8 @@ class Hit(_message.Message):
 
     @_builtins.property
     def copies(self) -> _containers.RepeatedCompositeFieldContainer[Global___Copy]:
-        """The chunk in other repositories that the caller sees, one for each, best first: forks and
-        vendored code. They are found among the candidates of the search.
+        """Copies of the chunk in other repositories that the caller sees, one per repository, best first:
+        forks and vendored code. They are found among the candidates of the search.
         """
 
     def __init__(
@@ -1981,8 +1981,8 @@ class Passage(_message.Message):
     start_line: _builtins.int
     end_line: _builtins.int
     content: _builtins.str
-    """Whether lines or ends of lines were cut off."""
     truncated: _builtins.bool
+    """Whether lines or ends of lines were cut off."""
     def __init__(
         self,
         *,
@@ -2081,19 +2081,19 @@ class GetMapResponse(_message.Message):
     expected_s: _builtins.float
     """How long a worker takes for the map, seconds."""
     points: _builtins.bytes
-    """Of each point five little-endian 16-bit numbers: x and y, from 0 to 65,535, and the positions
-    of its repository, language, and category in the names above. At most 100,000 points. Empty: the
-    map was not made yet.
+    """Five little-endian 16-bit numbers per point: x and y, from 0 to 65,535, and the positions of its
+    repository, language, and category in the names above. At most 100,000 points. Empty: the map is
+    not made yet.
     """
     @_builtins.property
     def repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def status(self) -> Global___MapStatus:
-        """Absent: the map was never asked for."""
+        """Not set: nobody has requested the map."""
 
     @_builtins.property
     def maps(self) -> _containers.RepeatedCompositeFieldContainer[Global___MapStatus]:
-        """The maps that there are, of repositories that the caller sees, latest first."""
+        """The existing maps of repositories that the caller sees, latest first."""
 
     @_builtins.property
     def point_repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -2145,7 +2145,7 @@ class MapStatus(_message.Message):
     at: _builtins.float
     """When this was reported, seconds since the epoch."""
     points: _builtins.int
-    """Points of a map that is ready, and chunks that its repositories had."""
+    """Points of a map that is ready, and chunks of its repositories when it was made."""
     chunks: _builtins.int
     took_s: _builtins.float
     is_current: _builtins.bool

@@ -192,7 +192,7 @@ class SearchServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def MakeMap(self, request, context):
-        """Has a map made by a worker, from the stored vectors. Requires the role indexer.
+        """Has a worker make a map from the stored vectors. Requires the role indexer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -60,7 +60,7 @@ class SearchServiceStub:
     ListMapPlaces: _grpc.UnaryUnaryMultiCallable[_search_pb2.ListMapPlacesRequest, _search_pb2.ListMapPlacesResponse]
     """Returns which chunks are at points of a map."""
     MakeMap: _grpc.UnaryUnaryMultiCallable[_search_pb2.MakeMapRequest, _search_pb2.MakeMapResponse]
-    """Has a map made by a worker, from the stored vectors. Requires the role indexer."""
+    """Has a worker make a map from the stored vectors. Requires the role indexer."""
 
 @_typing.type_check_only
 class SearchServiceAsyncStub(SearchServiceStub):
@@ -94,7 +94,7 @@ class SearchServiceAsyncStub(SearchServiceStub):
     ListMapPlaces: _aio.UnaryUnaryMultiCallable[_search_pb2.ListMapPlacesRequest, _search_pb2.ListMapPlacesResponse]  # type: ignore[assignment]
     """Returns which chunks are at points of a map."""
     MakeMap: _aio.UnaryUnaryMultiCallable[_search_pb2.MakeMapRequest, _search_pb2.MakeMapResponse]  # type: ignore[assignment]
-    """Has a map made by a worker, from the stored vectors. Requires the role indexer."""
+    """Has a worker make a map from the stored vectors. Requires the role indexer."""
 
 class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
     """Finds code across all indexed repositories."""
@@ -203,6 +203,6 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _search_pb2.MakeMapRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_search_pb2.MakeMapResponse, _abc.Awaitable[_search_pb2.MakeMapResponse]]:
-        """Has a map made by a worker, from the stored vectors. Requires the role indexer."""
+        """Has a worker make a map from the stored vectors. Requires the role indexer."""
 
 def add_SearchServiceServicer_to_server(servicer: SearchServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
