@@ -167,11 +167,11 @@ def test_a_damaged_answer_is_not_believed_and_asked_for_again(relay, embedder, u
     assert relay.answers == []
 
 
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_damage_that_stays_is_told_and_poisons_nothing(relay, embedder, undisturbed, damage):
+@pytest.mark.parametrize("name", ["half-an-answer", "nan", "one-short-row"])
+def test_damage_that_stays_is_told_and_poisons_nothing(relay, embedder, undisturbed, name):
     vectors = embedder(relay.url)
     vectors.embed_query("load the model")
-    relay.always = damaged(relay, damage)
+    relay.always = damaged(relay, DAMAGES[name])
 
     with pytest.raises(Garbled):
         vectors.embed_documents(TEXTS)
