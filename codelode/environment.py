@@ -19,6 +19,10 @@ MARKER = f"{PREFIX}CLUSTER"
 #: Only the gateway and its clients use it.
 TOKEN = f"{PREFIX}TOKEN"
 
+#: Exit status of a server that its settings, or a file that they name, prevent from starting: it
+#: would not start a second time either. It is EX_CONFIG of sysexits.h.
+UNUSABLE_SETTINGS = 78
+
 #: The texts that the settings read as true, in lower case.
 _TRUE = ("1", "true", "t", "yes", "y", "on")
 

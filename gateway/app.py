@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -23,6 +24,7 @@ from grpc_reflection.v1alpha import reflection
 
 from codelode import garbage, logs, scopes
 from codelode.backends import registry
+from codelode.environment import UNUSABLE_SETTINGS
 from codelode.errors import CodelodeError, InvalidSettings, Unavailable
 from codelode.ports import Tokeniser
 from codelode.scopes import NO_SCOPES
@@ -369,11 +371,12 @@ async def serve(settings: Settings) -> None:
 def main(**overrides: object) -> None:
     """Serve with the settings of the environment; `overrides` replace some of them.
 
-    If that fails, exit with a one-line error.
+    If that fails, exit with a one-line error, with a status of its own if a setting is unusable.
     """
     try:
         settings = load(**overrides)
         logs.configure(settings)
         asyncio.run(serve(settings))
     except CodelodeError as exc:
-        raise SystemExit(f"gateway: {exc}") from None
+        sys.stderr.write(f"gateway: {exc}\n")
+        sys.exit(UNUSABLE_SETTINGS if isinstance(exc, InvalidSettings) else 1)

@@ -22,12 +22,12 @@ from typing import IO
 from codelode.cli import data_folder
 from codelode.cli.fork_server import Forked, ForkServer
 from codelode.cli.parent_watch import die_with_parent
-from codelode.environment import MARKER, without_token
-from codelode.errors import TimedOut
+from codelode.environment import MARKER, UNUSABLE_SETTINGS, without_token
+from codelode.errors import InvalidSettings, TimedOut
 
 #: Pause before a dead child is started again; doubles from the first value to the second.
 RESTART_BACKOFF_S = (0.5, 10.0)
-#: A child that lived this long starts with the short pause again.
+#: A child that lived this long, and was ready, starts with the short pause again.
 SETTLED_S = 30.0
 #: The last log lines of a child are printed at its second death in a row, then at every fifth.
 SHOW_LOG_DEATHS = (2, 5)
@@ -69,6 +69,7 @@ class _Life:
     reader: IO[bytes]
     started_at: float
     is_ready: bool = False
+    was_ready: bool = False  # at any time
     output: str = ""  # until it is ready
     deaths: int = 0  # in a row
     restart_at: float | None = None
@@ -113,7 +114,11 @@ class Supervisor:
             self._lives.append(_Life(child, log, process, reader, time.monotonic()))
 
     def step(self) -> None:
-        """Check every child once: whether it is ready, has died, or is due for a restart."""
+        """Check every child once: whether it is ready, has died, or is due for a restart.
+
+        Raises InvalidSettings with the reason of a child that cannot start with its settings. One
+        that was ready with them before is started again, because a file may have changed since.
+        """
         now = time.monotonic()
         for life in self._lives:
             self._listen(life)
@@ -122,7 +127,8 @@ class Supervisor:
             elif not life.is_alive:
                 self._bury(life, now)
             elif not life.is_ready and life.child.is_ready(life.output):
-                life.is_ready, life.output = True, ""
+                life.is_ready = life.was_ready = True
+                life.output = ""
 
     def not_ready(self) -> tuple[str, ...]:
         """Return the names of children that are not ready."""
@@ -200,11 +206,15 @@ class Supervisor:
                 self._announce(f"{life.child.name:>8} | {line}")
 
     def _bury(self, life: _Life, now: float) -> None:
-        life.deaths = 1 if now - life.started_at > SETTLED_S else life.deaths + 1
+        has_settled = life.is_ready and now - life.started_at > SETTLED_S
+        life.deaths = 1 if has_settled else life.deaths + 1
         pause_s = min(RESTART_BACKOFF_S[0] * 2 ** (life.deaths - 1), RESTART_BACKOFF_S[1])
         life.restart_at, life.is_ready = now + pause_s, False
         _kill_group(life)
-        how = _how_it_ended(life.process.wait())
+        status = life.process.wait()
+        if status == UNUSABLE_SETTINGS and not life.was_ready:
+            raise InvalidSettings("\n".join(_last_lines(life.log)[-1:]))
+        how = _how_it_ended(status)
         self._announce(f"{life.child.name} {how}; it starts again in {pause_s:g} s")
         first, every = SHOW_LOG_DEATHS
         if life.deaths % every == first and not self._show_logs:

@@ -16,6 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from codelode.client import Client
+from codelode.environment import UNUSABLE_SETTINGS
 from codelode.errors import InvalidSettings, Unauthenticated
 from codelode.settings import Settings, require_private
 from codelode.v1 import index_pb2, index_pb2_grpc
@@ -59,7 +60,7 @@ def test_the_program_takes_the_word_for_the_proxy(tmp_path):
         def said(*options):
             command = [sys.executable, "-m", "gateway", *options]
             ended = subprocess.run(command, env=environment, capture_output=True, text=True)
-            assert ended.returncode == 1
+            assert ended.returncode == UNUSABLE_SETTINGS
             return ended.stderr
 
         assert "give --tls-terminated-by-proxy" in said()

@@ -123,6 +123,26 @@ def finds(running: Up) -> bool:
         return "greet.py" in {hit.path for hit in client.search("greet_everybody")}
 
 
+@pytest.mark.parametrize("setting", ["CODELODE_SCOPES", "CODELODE_ACCESS_FILE"])
+def test_a_file_of_operators_that_cannot_be_used_ends_the_start_with_its_line(tmp_path, setting):
+    file = tmp_path / "file.yaml"
+    file.write_text("neither: scopes nor groups\n")
+    command = [sys.executable, "-m", "codelode", "up", "--data", tmp_path / "data", "--no-flower"]
+    ended = subprocess.run(
+        [*command, "--port", "0"],
+        env={**os.environ, setting: str(file)},
+        capture_output=True,
+        text=True,
+        timeout=START_S,
+        check=False,
+    )
+
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines()[-1].startswith(f"codelode: gateway: {file}:1: ")
+    assert "starts again" not in ended.stderr
+    assert data_folder.members(tmp_path / "data") == frozenset()
+
+
 def test_what_was_indexed_is_found(up):
     answer = up.codelode("search", "greet_everybody", "--json")
 

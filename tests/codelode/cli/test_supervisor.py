@@ -14,6 +14,7 @@ import pytest
 from codelode.cli import data_folder
 from codelode.cli import supervisor as supervisor_module
 from codelode.cli.supervisor import Child, Supervisor
+from codelode.errors import InvalidSettings
 
 PATIENCE_S = 20.0
 
@@ -33,6 +34,17 @@ import signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("ready", flush=True)
 time.sleep(600)
+"""
+REFUSED = "import sys; print('a log line\\nscopes.yaml:3: is wrong', flush=True); sys.exit(78)"
+#: Refuses its settings as soon as a file is there, and is ready until then.
+TURNED = """
+import pathlib, sys, time
+if pathlib.Path("turned").exists():
+    sys.exit(78)
+print("ready", flush=True)
+while not pathlib.Path("turned").exists():
+    time.sleep(0.01)
+sys.exit(3)
 """
 BROKEN = "import sys; print('no disk left', flush=True); sys.exit(3)"
 
@@ -274,6 +286,33 @@ def test_a_child_that_keeps_dying_shows_its_last_words_and_is_tried_less_often(
     assert said[0].startswith("broken ended with status 3")
     assert said[1].startswith("broken ended with status 3")  # once is an accident
     assert said[3] == "    no disk left"
+
+
+def test_a_child_that_dies_late_before_it_is_ready_has_its_log_shown(supervisor, said, monkeypatch):
+    monkeypatch.setattr(supervisor_module, "RESTART_BACKOFF_S", (0.05, 0.2))
+    monkeypatch.setattr(supervisor_module, "SETTLED_S", 0.0)
+    supervisor.start(child("broken", BROKEN))
+
+    step_until(supervisor, lambda: "    no disk left" in said)
+
+
+def test_a_child_that_refuses_its_settings_ends_the_start_with_its_reason(supervisor, said):
+    supervisor.start(child("gateway", REFUSED), child("worker", WORKER))
+
+    with pytest.raises(InvalidSettings, match=r"^scopes.yaml:3: is wrong$"):
+        step_until(supervisor, lambda: False)
+    assert said == []
+
+
+def test_a_child_that_was_ready_is_started_again_whatever_its_settings_say(
+    supervisor, data, said, monkeypatch
+):
+    monkeypatch.setattr(supervisor_module, "RESTART_BACKOFF_S", (0.05, 0.2))
+    supervisor.start(child("gateway", TURNED))
+    step_until(supervisor, lambda: not supervisor.not_ready())
+    (data / "turned").touch()
+
+    step_until(supervisor, lambda: any("status 78; it starts again" in line for line in said))
 
 
 def test_a_child_that_cannot_start_again_keeps_no_other_from_being_stopped(supervisor, data, said):
