@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,10 @@ LEAD_LINES = 2
 MAX_COLUMNS = 200
 
 
+#: A line of a file in a query: `src/server.c:1840`.
+_PLACE = re.compile(r"(?<![\w@+./\\-])(?P<path>[\w@+./\\-]++):(?P<line>\d{1,7})\b")
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """Says how wide lines may be, and how their parts are emphasised."""
@@ -53,7 +58,8 @@ def excerpt(hit: Hit, query: str, *, context: int | None = None, look: Look = PL
         shown, first = hit.passage.content, hit.passage.start_line
     code = shown.replace("\r\n", "\n").rstrip("\n").split("\n")
     wanted = wanted_terms(query)
-    start, end = window(code, wanted, otherwise=hit.line - first, context=context)
+    asked = asked_index(query, hit.path, first, len(code))
+    start, end = window(code, wanted, asked=asked, otherwise=hit.line - first, context=context)
     width = len(str(first + end - 1))
     room = max(1, look.columns - width - 2)
     numbers = (look.faint(f"{first + index:>{width}}") for index in range(start, end))
@@ -74,18 +80,41 @@ def wanted_terms(query: str) -> frozenset[str]:
     return found - stopwords(found) or found
 
 
+def asked_index(query: str, path: str, first: int, count: int) -> int | None:
+    """Return the index of the line that the query names, as in `src/a.py:42`, if it is shown.
+
+    `count` lines of the file are shown, from the line `first` on. The query may leave out folders,
+    or name more of them than the repository has.
+    """
+    for place in _PLACE.finditer(query):
+        inner, outer = sorted((place["path"].removeprefix("./"), path), key=len)
+        index = int(place["line"]) - first
+        if 0 <= index < count and f"/{outer}".endswith(f"/{inner}"):
+            return index
+    return None
+
+
 def window(
-    code: Sequence[str], wanted: frozenset[str], *, otherwise: int, context: int | None = None
+    code: Sequence[str],
+    wanted: frozenset[str],
+    *,
+    asked: int | None,
+    otherwise: int,
+    context: int | None = None,
 ) -> tuple[int, int]:
     """Return the indexes of the first line to show of a hit, and after the last.
 
-    A short hit is shown whole. Of a long one, those lines are that have most of the wanted terms,
-    or the line `otherwise` if none has one; `context` as of `excerpt`.
+    A short hit is shown whole. Of a long one, those lines are that are around the line `asked`, or
+    for None those that have most of the wanted terms, or else the line `otherwise`; `context` as of
+    `excerpt`.
     """
     size, lead = (EXCERPT_LINES, LEAD_LINES) if context is None else (2 * context + 1, context)
     if len(code) <= (MAX_LINES if context is None else size):
         return 0, len(code)
-    start = _best_start(code, wanted, size=size, lead=lead, otherwise=otherwise)
+    if asked is not None:
+        start = min(max(asked - lead, 0), len(code) - size)
+    else:
+        start = _best_start(code, wanted, size=size, lead=lead, otherwise=otherwise)
     return start, start + size
 
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from codelode.text.excerpts import wanted_terms
 from gateway.api.web.results import ShownHit, shown_hit
 from gateway.service.results import Hit, SearchAnswer
 
@@ -39,12 +38,11 @@ class Counts:
 
 def compared(answer: SearchAnswer, other: SearchAnswer, query: str) -> tuple[ComparedHit, ...]:
     """Return the hits of the answer with their ranks in the other one."""
-    wanted = wanted_terms(query)
     ranks = {place: rank for rank, place in enumerate(_places(other.hits), 1)}
     ranked = enumerate(zip(answer.hits, _places(answer.hits), strict=True), 1)
     return tuple(
         ComparedHit(
-            shown_hit(hit, rank, wanted, answer.ref, context=CONTEXT_LINES), ranks.get(place, 0)
+            shown_hit(hit, rank, query, answer.ref, context=CONTEXT_LINES), ranks.get(place, 0)
         )
         for rank, (hit, place) in ranked
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from codelode.display import plain
-from codelode.text.excerpts import matches, wanted_terms, window
+from codelode.text.excerpts import asked_index, matches, wanted_terms, window
 from gateway.api.web.links import at_lines, code_url
 from gateway.api.web.parameters import SearchParameters
 from gateway.service.results import Copy, Hit, ListedScope, SearchAnswer
@@ -173,10 +173,9 @@ def notices(answer: SearchAnswer, asked: SearchParameters) -> Iterator[Notice]:
 
 
 def _files(answer: SearchAnswer, asked: SearchParameters) -> list[ShownFile]:
-    wanted = wanted_terms(asked.q)
     by_file: dict[tuple[str, str], list[ShownHit]] = {}
     for rank, hit in enumerate(answer.hits, 1):
-        shown = shown_hit(hit, rank, wanted, answer.ref)
+        shown = shown_hit(hit, rank, asked.q, answer.ref)
         by_file.setdefault((hit.repository, hit.path), []).append(shown)
     return [_file(found, asked, answer.ref) for found in by_file.values()]
 
@@ -194,12 +193,12 @@ def _file(found: list[ShownHit], asked: SearchParameters, ref: str) -> ShownFile
     )
 
 
-def shown_hit(
-    hit: Hit, rank: int, wanted: frozenset[str], ref: str, *, context: int | None = None
-) -> ShownHit:
+def shown_hit(hit: Hit, rank: int, query: str, ref: str, *, context: int | None = None) -> ShownHit:
     """Return the hit with the lines that match best; `context`: see `excerpts.window`."""
+    wanted, first = wanted_terms(query), hit.start_line
     code = hit.content.replace("\r\n", "\n").rstrip("\n").split("\n")
-    start, end = window(code, wanted, otherwise=hit.line - hit.start_line, context=context)
+    asked = asked_index(query, hit.path, first, len(code))
+    start, end = window(code, wanted, asked=asked, otherwise=hit.line - first, context=context)
     url = code_url(hit.repository, hit.path, ref)
     numbers = range(hit.start_line + start, hit.start_line + end)
     return ShownHit(

@@ -156,6 +156,29 @@ def test_a_hit_without_a_match_is_shown_from_the_line_of_its_symbol(served, gate
     assert lines[2] == "40  line 40"
 
 
+@pytest.mark.parametrize(
+    "query", ["hit.go:40", "./src/hit.go:40", "panic at /build/src/hit.go:40 +0x1"]
+)
+def test_the_line_that_the_query_names_is_shown_whatever_matches(served, gateway, query):
+    code = [f"line {n}" for n in range(1, 61)]
+    code[4] = "build the src of hit.go, panic"
+    gateway.hits = [hit("\n".join(code), path="src/hit.go")]
+
+    _, above, *lines = served("search", query).out.splitlines()
+
+    assert above == "    … 37 lines above"
+    assert lines[2] == "40  line 40"
+
+
+@pytest.mark.parametrize("query", ["hit.go:400", "other.go:40", "it.go:40"])
+def test_a_line_of_another_file_or_chunk_shows_what_matches(served, gateway, query):
+    code = ["pass"] * 60
+    code[50] = "hit.go it.go other.go"
+    gateway.hits = [hit("\n".join(code), path="src/hit.go")]
+
+    assert "51  hit.go it.go other.go" in served("search", query).out
+
+
 def test_compact_and_context_exclude_each_other(served, gateway):
     answer = served("search", "x", "--compact", "--context", "2")
 
