@@ -113,7 +113,7 @@ def grep(
 
     \b
     Examples:
-      codelode grep 'func \\w+\\(ctx context\\.Context' --lang go
+      codelode grep 'func \\w+\\(ctx context\\.Context' --language go
       codelode grep -F 'errno == EAGAIN' --repo redis -C 2
       codelode grep -w -i todo --path 'src/**' --not-path '**/vendor/**'
       codelode grep -l 'import requests$' --category source

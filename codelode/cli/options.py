@@ -163,7 +163,7 @@ def _language_option(*names: str) -> Callable[[Command], Command]:
     )
 
 
-_LANGUAGE = _language_option("--language", "-l")
+_LANGUAGE = _language_option("--language", "--lang", "-l")
 
 #: The filters of every search, besides the repositories and the ref.
 _FILTERS = (

@@ -118,7 +118,7 @@ def test_explain_adds_traces_and_stages_to_the_json(served):
 
 def test_every_option_reaches_the_gateway(served, gateway):
     served(
-        *("search", "q", "--repo", "a", "--repo", "b", "--language", "go", "--path", "src/**"),
+        *("search", "q", "--repo", "a", "--repo", "b", "--lang", "go", "--path", "src/**"),
         *("--kind", "class", "--symbol", "User*", "--category", "test", "--ref", "v1"),
         *("--top-k", "3", "--not-repo", "c", "--not-lang", "c", "--not-language", "cpp"),
         *("--not-path", "tests/**", "--scope", "payments"),
