@@ -182,6 +182,13 @@ def test_a_local_path_is_sent_absolute(served, gateway, tmp_path, monkeypatch):
     assert sent == [absolute, str(tmp_path.resolve()), absolute]
 
 
+def test_a_file_is_sent_as_a_path_too(tmp_path, monkeypatch):
+    (tmp_path / "notes").touch()
+    monkeypatch.chdir(tmp_path)
+
+    assert locator("notes") == str(tmp_path.resolve() / "notes")
+
+
 @pytest.mark.parametrize("url", ["", " "])
 def test_an_empty_place_is_refused_and_is_not_the_folder_one_is_in(served, gateway, url):
     answer = served("index", url, "https://x/http.git")
