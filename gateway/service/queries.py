@@ -120,10 +120,19 @@ def subject(text: str) -> str:
     return query_text(text, field="subject").removeprefix("./")
 
 
+#: What to give where a text is empty, by its field.
+_REMEDIES = {
+    "query": "say in words or code what to look for",
+    "snippet": "give the code to find more of, or a path and a line",
+    "subject": "give the path of a file, or the name of a symbol",
+    "name": "give the name of a definition, such as retry or Client.get",
+}
+
+
 def query_text(text: str, *, field: str = "query") -> str:
     """Return the query, stripped. Raises InvalidQuery if it is empty or too long."""
     if not text.strip():
-        raise InvalidQuery(field, "is empty; say in words or code what to look for")
+        raise InvalidQuery(field, f"is empty; {_REMEDIES[field]}")
     if len(text) > MAX_QUERY_CHARS:
         raise InvalidQuery(
             field, f"has {len(text):,} characters; at most {MAX_QUERY_CHARS:,} are allowed"

@@ -296,7 +296,7 @@ async def test_a_name_that_many_files_define_is_answered_for_the_first_of_them(
 
 
 WRONG = [
-    ({"subject": " "}, "subject"),
+    ({"subject": " "}, "subject: is empty; give the path of a file, or the name of a symbol"),
     ({"subject": "x" * 9_000}, "subject"),
     ({"subject": "run", "relations": ["cals"]}, "relations"),
     ({"subject": "run", "relations": ["calls"] * 1_001}, "relations"),

@@ -338,3 +338,9 @@ async def test_without_tables_the_answers_say_what_is_missing(world, symbols, re
 
     assert "no symbol table" in (await symbols("retry"))[1].notices[0]
     assert "no reference index" in (await references("retry"))[1].notices[0]
+
+
+async def test_an_empty_name_is_refused_with_an_example(symbols, references):
+    for ask in (symbols, references):
+        with pytest.raises(InvalidQuery, match=r"name: is empty; give the name of a definition"):
+            await ask(" ")
