@@ -1,4 +1,4 @@
-"""Name the invalid field of a request as the option or argument of the command that sent it."""
+"""Name the fields of a request as the options and arguments of the command that sent it."""
 
 from __future__ import annotations
 
@@ -24,24 +24,36 @@ _PARAMETERS = {
 _NAME = re.compile(r"[A-Z_|]+")
 
 
-def in_own_terms(exc: CodelodeError, command: click.Command) -> CodelodeError:
-    """Return the error, with the invalid field that it may have named as on the command line.
+#: A field in a text of the gateway: "raise `limit` for more", "filters.paths: 'x' matches nothing".
+_FIELD = re.compile(r"`(\w+)`|^(filters\.\w+)(?=:)")
 
-    `filters.paths` becomes `--path`, and `options.rank.window`, which has no option of its own,
-    `--set rank.window`. Where there is one, both are named, because either may have been given.
-    A field that the command does not send stays.
-    """
+
+def in_own_terms(exc: CodelodeError, command: click.Command) -> CodelodeError:
+    """Return the error, with the fields that it may name as they are on the command line."""
     if not isinstance(exc, InvalidQuery):
         return exc
-    field = exc.field.rpartition(".")[2]
-    is_option = exc.field.startswith("options.")
-    option = exc.field.removeprefix("options.") if is_option else ""
+    return InvalidQuery(_named(exc.field, command) or exc.field, worded(exc.message, command))
+
+
+def worded(text: str, command: click.Command) -> str:
+    """Return the text of an error or a notice with the fields in it as options or arguments."""
+    return _FIELD.sub(lambda found: _named(found[1] or found[2], command) or found[0], text)
+
+
+def _named(field: str, command: click.Command) -> str:
+    """Return the option or the argument of a field; empty: the command does not send it.
+
+    `filters.paths` is `--path`, and `options.rank.window`, which has no option of its own, is
+    `--set rank.window`. Where there is one, both are named, because either may have been given.
+    """
+    last = field.rpartition(".")[2]
+    option = field.removeprefix("options.") if field.startswith("options.") else ""
     parameters = {one.name: one for one in _parameters(command)}
-    for name in (field, *_PARAMETERS.get(field, ())):
+    for name in (last, *_PARAMETERS.get(last, ())):
         if name in parameters:
             shown = _shown(parameters[name])
-            return InvalidQuery(f"{shown} ({option})" if option else shown, exc.message)
-    return InvalidQuery(f"--set {option}", exc.message) if option else exc
+            return f"{shown} ({option})" if option else shown
+    return f"--set {option}" if option else ""
 
 
 def _parameters(command: click.Command) -> Iterator[click.Parameter]:

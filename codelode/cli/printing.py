@@ -6,7 +6,6 @@ Repository content is not trusted: see `codelode.display`.
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from codelode.cli.fields import worded
 from codelode.cli.terminal import look
 from codelode.counts import counted
 from codelode.display import plain as plain  # used by the commands
@@ -24,10 +24,6 @@ from codelode.text.excerpts import excerpt
 if TYPE_CHECKING:
     from codelode.client import ConnectionPermissions, Hit, SearchResult, Source
 
-#: Fields of requests that notices name, and that are options here.
-_FIELDS = {"limit": "--limit", "repository": "--repo"}
-_FIELD = re.compile(rf"`({'|'.join(_FIELDS)})`")
-
 
 def note(text: str) -> None:
     """Print one line on stderr."""
@@ -36,8 +32,9 @@ def note(text: str) -> None:
 
 def notices(found: Iterable[str]) -> None:
     """Print the notices of an answer on stderr; a field that one names is an option here."""
+    command = click.get_current_context().command
     for notice in found:
-        note(f"note: {_FIELD.sub(lambda name: _FIELDS[name[1]], notice)}")
+        note(f"note: {worded(notice, command)}")
 
 
 def complain(message: str) -> None:

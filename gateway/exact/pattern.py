@@ -24,6 +24,9 @@ from gateway.exact import needs
 MAX_CHARS = 1_000
 MAX_INSTRUCTIONS = 2_000
 
+#: Most repetitions that RE2 allows (its `kMaxRepeat`).
+MAX_REPETITIONS = 1_000
+
 #: Memory for a program and the states of its automaton, bytes: RE2's own default.
 MAX_BYTES = 8 << 20
 
@@ -157,7 +160,17 @@ def _told(error: Exception) -> str:
     """Return what RE2 says of an expression, and the remedy."""
     (said,) = error.args
     reason = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
-    return (
-        f"is not a regular expression of RE2: {reason.replace(_EACH_LINE, '', 1)}; look-around and "
-        "backreferences are not possible; to find it as it is written, ask for a literal"
-    )
+    reason = reason.replace(_EACH_LINE, "", 1)
+    return f"is not a regular expression of RE2: {reason}; {_remedy(reason)}"
+
+
+def _remedy(reason: str) -> str:
+    if reason.startswith("invalid repetition size"):
+        return (
+            f"a repetition, and all those inside each other multiplied, is at most "
+            f"{MAX_REPETITIONS:,}: repeat less"
+        )
+    literal = "to find the pattern as it is written, use `literal`"
+    if reason.startswith(("invalid perl operator", "invalid escape sequence")):
+        return f"look-around and backreferences are not possible; {literal}"
+    return literal

@@ -147,13 +147,14 @@ def test_the_lines_around_matches_are_those_of_the_file(text, around):
 @pytest.mark.parametrize(
     ("pattern", "told"),
     [
-        ("(", "missing )"),
+        ("(", "missing ): (; to find the pattern as it is written, use `literal`"),
         ("a(?=b)", "look-around and backreferences are not possible"),
         (r"(a)\1", "invalid escape sequence"),
         ("*", "no argument for repetition"),
         ("a" * (MAX_CHARS + 1), "at most 1,000"),
         (r"\pL{40}", f"at most {MAX_INSTRUCTIONS:,}"),
         ("(a{1000}){1000}", "repetition size"),
+        ("(a{100}){19}", "inside each other multiplied, is at most 1,000: repeat less"),
         ("a\nb", "allow `multiline`"),
     ],
 )

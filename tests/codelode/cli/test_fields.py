@@ -6,7 +6,7 @@ import click
 import pytest
 
 from codelode.cli.command import codelode as group
-from codelode.cli.fields import in_own_terms
+from codelode.cli.fields import in_own_terms, worded
 from codelode.errors import InvalidQuery
 
 NAMED = [
@@ -39,6 +39,22 @@ def test_an_invalid_field_is_named_as_the_command_names_it(
     answer = served(*args)
 
     assert (answer.status, answer.err) == (2, f"codelode: {shown}: is wrong\n")
+
+
+def test_a_field_in_a_message_is_named_too(served, gateway, codes):
+    told = "has a line break; allow `multiline`, or ask for a `literal` (see `codelode grep`)"
+    gateway.fail(codes.INVALID_ARGUMENT, told, field="pattern")
+
+    assert served("grep", "x").err == (
+        "codelode: PATTERN: has a line break; allow --multiline, or ask for a --fixed-strings "
+        "(see `codelode grep`)\n"
+    )
+
+
+def test_a_filter_in_a_notice_is_named_as_its_option():
+    command = group.get_command(click.Context(group), "search")
+
+    assert worded("filters.paths: 'x' matches nothing", command) == "--path: 'x' matches nothing"
 
 
 def test_a_field_of_a_command_in_a_group_is_named_too():

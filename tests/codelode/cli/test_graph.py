@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 
-from codelode.cli import printing
 from codelode.client import Client, GraphLink, GraphNode
 from codelode.errors import InvalidQuery
 from codelode.v1 import graph_pb2, graph_pb2_grpc
@@ -39,11 +38,12 @@ class Canned(graph_pb2_grpc.GraphServiceServicer):
     def __init__(self):
         self.requests = []
         self.links = LINKS
+        self.notices = ["cut"]
 
     def GetGraph(self, request, context):
         self.requests.append(request)
         return graph_pb2.GetGraphResponse(
-            subject_kind="file", repository="acme/http", links=self.links, notices=["cut"]
+            subject_kind="file", repository="acme/http", links=self.links, notices=self.notices
         )
 
 
@@ -144,9 +144,9 @@ def test_the_client_gives_values(address, service):
             client.graph("a.py", relations="imports")
 
 
-def test_a_notice_names_the_option_of_the_command(capsys):
-    printing.notices(["only the first 7 are shown; raise `limit`", "choose one with `repository`"])
+def test_a_notice_names_the_option_of_the_command(address, codelode, service):
+    service.notices = ["only the first 7 are shown; raise `limit`", "choose one with `repository`"]
 
-    said = capsys.readouterr().err
+    said = codelode("graph", "a.py", "--server", address).err
     assert "raise --limit" in said
     assert "choose one with --repo" in said
