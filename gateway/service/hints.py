@@ -76,6 +76,8 @@ async def _why_nothing(filters: Filters, asking: _Asking) -> Sequence[str]:
     if not await asking.is_empty(filters):
         return ()
     base = _base(filters)
+    if filters.repositories and set(filters.repositories) <= set(filters.not_repositories):
+        return ["the filters contradict each other: each repository to search is also left out"]
     if await asking.is_empty(base):
         is_narrowed = base != Filters()
         where = "searched scope" if filters.within else "searched repositories"

@@ -194,9 +194,9 @@ def check_globs(given: GivenFilters) -> None:
 
 def _with_exclusions(given: GivenFilters) -> GivenFilters:
     """Return the filters with values with a leading `!` moved to the fields for exclusions."""
-    repositories, not_repositories = signed(given.repositories)
-    languages, not_languages = signed(given.languages)
-    paths, not_paths = signed(given.paths)
+    repositories, not_repositories = _signed("filters.repositories", given.repositories)
+    languages, not_languages = _signed("filters.languages", given.languages)
+    paths, not_paths = _signed("filters.paths", given.paths)
     return replace(
         given,
         repositories=repositories,
@@ -206,6 +206,12 @@ def _with_exclusions(given: GivenFilters) -> GivenFilters:
         not_languages=(*given.not_languages, *not_languages),
         not_paths=(*given.not_paths, *not_paths),
     )
+
+
+def _signed(field: str, values: Sequence[str]) -> tuple[list[str], list[str]]:
+    if "!" in values:
+        raise InvalidQuery(field, "'!' leaves out nothing; write after it what to leave out")
+    return signed(values)
 
 
 def _languages(field: str, names: Iterable[str]) -> tuple[str, ...]:

@@ -156,7 +156,8 @@ async def test_filters_limit_the_hits(search, filters, paths):
             "filters.not_repositories",
             "did you mean 'acme/http'",
         ),
-        (Request(query="x", filters=Filters(paths=["!"])), "filters.not_paths", "empty"),
+        (Request(query="x", filters=Filters(paths=["!"])), "filters.paths", "leaves out nothing"),
+        (Request(query="x", filters=Filters(repositories=["!"])), "filters.repositories", "'!'"),
         (Request(query="x", filters=Filters(not_paths=["src/"])), "filters.not_paths", "'src/**'"),
         (Request(query="x", filters=Filters(categories=["src"])), "filters.categories", "source"),
         (Request(query="x", filters=Filters(ref="mian")), "filters.ref", "did you mean 'main'"),
@@ -267,6 +268,7 @@ async def test_a_bracket_in_a_path_is_an_ordinary_character(search, index, make_
         ({"symbols": ["!retry"]}, "only repositories, languages, and paths can be excluded"),
         ({"languages": ["py"], "paths": ["docs/**"]}, "matches all of these filters together"),
         ({"languages": ["py"], "not_paths": ["src/**"]}, "matches all of these filters together"),
+        ({"repositories": ["acme/http", "!acme/http"]}, "each repository to search is also left"),
         ({"repositories": ["!acme/http"]}, "no code is indexed in the searched repositories"),
     ],
 )
