@@ -327,7 +327,7 @@ async def test_a_file_that_cannot_be_brought_over_is_named_and_needs_consent(wor
     world.index({"a.py": "def a(): 1\n", "lost.py": "def lost(): 1\n"})
     del world.blobs[world.blobs.add("def lost(): 1\n")]
 
-    with pytest.raises(Missing, match=r"1 indexed files .* acme/app lost\.py: .*--skip-missing"):
+    with pytest.raises(Missing, match=r"1 indexed file .* acme/app lost\.py: .*--skip-missing"):
         world.build()(before="old")
     assert published.read(world.root).folder == world.root
 
