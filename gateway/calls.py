@@ -1,4 +1,4 @@
-"""Admit the calls of every face: find the principal, take the limits, log and record the call.
+"""Admit the calls of every face: find the principal, apply the limits, log and record the call.
 
 A face describes the call it received and works inside `Calls.admitted`; otherwise it only
 converts. Streams count against the limits of their principal, but take no turn of
@@ -62,7 +62,7 @@ class _Outcome:
     def is_refused(self) -> bool:
         """Whether a limit refused the call before it began to work.
 
-        Such calls come by the thousand; `admission` and `limits` count them in one line a second.
+        There may be thousands of such calls; `admission` and `limits` log a count every second.
         """
         return isinstance(self.error, Busy) and self.error.retry_s > 0
 
@@ -91,7 +91,7 @@ class Calls:
         """Yield the principal of a call when it is admitted; log and record the call at its end.
 
         Raises Unauthenticated, Unavailable, TimedOut, and Busy beyond a limit. A call for which
-        there is no room is refused before its principal is looked up, which costs more than that.
+        there is no room is refused before its principal is looked up, which costs more.
         """
         if not _is_stream(received):
             self._admission.require_room(received.remaining_s())

@@ -28,7 +28,7 @@ class Parse(Protocol[T_co]):
 
 
 class FollowedFile(Generic[T]):
-    """A file that is read whenever it is asked for, and parsed when its text has changed.
+    """A file that is read whenever its value is requested, and parsed if its text has changed.
 
     A version that cannot be used is logged once, and the last good one stays in force, or `empty`
     if there was none. An empty path means that there is no file.

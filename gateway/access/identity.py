@@ -30,7 +30,7 @@ NO_CREDENTIALS = Credentials()
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Names who is asking, and holds the rights that the credentials give."""
+    """The identity of a caller, and the rights that its credentials give."""
 
     name: str  # with the kind of credentials: `token`, `key:ci`, `user:ann@example.org`
     role: Role

@@ -62,7 +62,7 @@ NO_RULES = Rules()
 
 
 class AccessFile(FollowedFile[Rules]):
-    """The rules in a file, as they are now; an empty path means that there are none.
+    """Follows the rules in a file; an empty path means that there are none.
 
     Raises InvalidSettings if the file cannot be used when the gateway starts.
     """

@@ -2,8 +2,8 @@
 
 The rule, which docs/security.md explains: a caller sees a repository if its name is within the
 bounds of the caller's key, and the caller is an admin, or both the repository's label and its code
-host admit it. A label asks for globs, which come from the key and from the access file. A code host
-asks for an account, if the repository is under permission sync; it then needs no label.
+host admit it. A label requires matching globs, of the key or of the access file. A code host
+requires an account if the repository is under permission sync, which then needs no label.
 
 Labels, rules, and permissions are read again after FRESH_S. What follows from them is computed once
 for all callers with the same rights.
@@ -42,7 +42,7 @@ class _Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class _Rights:
-    """Holds all that decides, besides labels, which repositories are visible."""
+    """The rights that, together with labels, decide which repositories are visible."""
 
     is_admin: bool
     bounds: Bounds

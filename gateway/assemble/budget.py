@@ -1,8 +1,8 @@
 """Fill a token budget with pieces of text, hits first. Pure.
 
-A larger budget never loses a hit: hits are taken strictly in order, and their share of the
-budget grows with it. Skipping a piece for a smaller one would break that, so the
-first piece that does not fit is cut to the lines that do, and ends its list.
+A larger budget never loses a hit: hits are taken strictly in order, and their share of the budget
+grows with it. Skipping a piece for a smaller one would break that, so the first piece that does not
+fit is cut to the lines that do, and ends its list.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Read a glob over names: which files may define a match, and which definitions match.
 
 A name that is given in parts, as in `Client.get` or `std::sort`, is compared with the end of the
-qualified name. The index knows the last part of the names that a chunk defines, so it is asked for
-that part alone; where it is only a wildcard, the files must hold the text of the other parts.
+qualified name. The index knows the last part of the names that a chunk defines, so only that part
+is looked up; if it is only a wildcard, files must contain the text of the other parts.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class NamePattern:
     """A name or a glob over names, and what a file needs so that it can define a match."""
 
     text: str
-    last: str  # the part behind the last dot
+    last: str  # the part after the last dot
     matches: Callable[[Symbol], bool]
-    defines: tuple[str, ...]  # globs over names; empty: `needed` says more
+    defines: tuple[str, ...]  # globs over names; empty: see `needed`
     needed: Grams
 
     @property
@@ -36,7 +36,7 @@ class NamePattern:
 
 
 def name_pattern(text: str, *, is_literal: bool) -> NamePattern:
-    """Read the pattern; with `is_literal` it is a name, whose signs are no wildcards."""
+    """Read the pattern; with `is_literal`, it is a name without wildcards."""
     text = dotted(text)
     _, dot, last = text.rpartition(".")
     literals = [text] if is_literal else _WILDCARDS.split(text)

@@ -2,8 +2,8 @@
 
 The expression has the syntax of RE2, and RE2 has accepted it. It is read in one pass, and each part
 of it is described by the few texts that it matches, or, if there are more, by the trigrams that all
-of them have. What is not understood counts as matching anything, so the result may ask for less
-than it could, and never for more.
+of them have. A part that is not understood counts as matching anything, so the result may
+have too few trigrams, but never too many.
 """
 
 from __future__ import annotations
@@ -211,9 +211,9 @@ def _alternatives(parts: Sequence[_Part]) -> _Part:
 
 
 def _sequence(parts: Sequence[_Part]) -> _Part:
-    """Return the part that consists of the parts, one after the other.
+    """Return the concatenation of the parts.
 
-    When the texts become too many, their trigrams are noted, and the texts go on with their last
+    When there are too many texts, their trigrams are recorded, and the texts are cut to their last
     two characters, so that no trigram is lost.
     """
     texts, needed = frozenset({""}), list[Grams]()

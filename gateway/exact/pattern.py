@@ -61,7 +61,7 @@ class Pattern:
 
     expression: Any  # the library has no types
     needed: Grams
-    text: bytes  # that the pattern matches and no other, in UTF-8; empty: it is not known
+    text: bytes  # the only text that the pattern matches, in UTF-8; empty: unknown
     is_of_line: bool  # whether a line matches does not depend on the lines around it
 
     @property

@@ -13,7 +13,7 @@ from gateway.exact.pattern import Pattern, Wanted, compiled
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A pattern, or clauses of which each has a test that a text passes; negated or not."""
+    """A pattern, or clauses, each with alternative tests; may be negated."""
 
     pattern: Pattern | None
     clauses: tuple[tuple[Test, ...], ...] = ()
@@ -21,7 +21,7 @@ class Test:
 
     @property
     def needed(self) -> Grams:
-        """Return the trigrams of a file that may have a chunk which passes."""
+        """Return the trigrams that a file needs to have a chunk that passes."""
         if self.is_negated:
             return grams.NOTHING
         return self.pattern.needed if self.pattern else _needed(self.clauses)
@@ -36,22 +36,22 @@ class Test:
 class Texts:
     """Texts and expressions that a chunk must have, and others that it must not have."""
 
-    key: str  # by which two of them are told apart
-    wanted: tuple[tuple[Test, ...], ...]  # of each clause one
+    key: str  # differs for different texts
+    wanted: tuple[tuple[Test, ...], ...]  # of each clause, one must pass
     excluding: tuple[Test, ...]  # negated
 
     @property
     def needed(self) -> Grams:
-        """Return the trigrams of a file that may have a chunk with what is wanted."""
+        """Return the trigrams that a file needs to have a chunk with the required texts."""
         return _needed(self.wanted)
 
     @property
     def is_excluding(self) -> bool:
-        """Return whether nothing is wanted."""
+        """Return whether the query only excludes texts."""
         return not self.wanted
 
     def holds(self, text: str) -> bool:
-        """Return whether the text has what is wanted."""
+        """Return whether the text has all that is required."""
         return _all(self.wanted, text.encode("utf-8", "replace"))
 
     def admits(self, text: str) -> bool:
@@ -61,7 +61,7 @@ class Texts:
 
 
 def texts(written: Sequence[WrittenPart]) -> Texts:
-    """Compile what is written in a query. Raises InvalidQuery."""
+    """Compile the texts that are written in a query. Raises InvalidQuery."""
     wanted = [one for one in written if not one.is_exclusion]
     excluding = [_test(one) for one in written if one.is_exclusion]
     return Texts(repr([_key(one) for one in written]), _clauses(wanted), tuple(excluding))

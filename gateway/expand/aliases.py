@@ -1,8 +1,7 @@
 """Find the uses of a definition, also under a name that an import gives it (`import a as b`).
 
 For a renamed import, the reference index holds the name as written and the file that it comes from
-(`codelode.references`). The name of a default export is looked up in the file that
-exports it.
+(`codelode.references`). The name of a default export is looked up in the file that exports it.
 """
 
 from __future__ import annotations

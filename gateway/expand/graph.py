@@ -60,7 +60,7 @@ NO_REFERENCES = "no reference index is configured: calls and uses are missing"
 class GraphQuery:
     """The text of a subject, and the links to follow from it."""
 
-    subject: str  # empty: the only one of `repositories`
+    subject: str  # empty: the single repository in `repositories`
     repositories: tuple[RepositoryName, ...]  # where the subject may be
     visible: tuple[RepositoryName, ...]  # where links across repositories may lead
     relations: tuple[Relation, ...]

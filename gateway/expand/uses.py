@@ -45,7 +45,7 @@ KINDS = (*CALLS, ReferenceKind.IMPLEMENTATION)
 MAX_DEFINING = 20
 MAX_IMPORTING = 10_000
 
-#: Uses whose files are read at once.
+#: Number of uses whose files are read at once.
 BATCH = 200
 
 #: Most characters of a line that are returned.
@@ -87,7 +87,7 @@ class FoundUse:
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """The uses of a name, as many as were asked for."""
+    """The uses of a name, up to the limit."""
 
     found: tuple[FoundUse, ...]
     is_defined: bool
@@ -97,7 +97,7 @@ class Uses:
 async def uses(query: UsesQuery, files: Iterable[FileKey], backends: Backends) -> Uses:
     """Return the uses of a name. Needs the symbol table and the reference index.
 
-    `files`: those that hold the last part of the name.
+    `files`: the files that contain the last part of the name.
     """
     last = query.last
     defined = await asyncio.to_thread(_defined, query, last, backends)
@@ -150,7 +150,7 @@ async def _importing(
     query: UsesQuery, last: str, defined: Defined, paths: Paths, backends: Backends
 ) -> list[FoundUse]:
     """Return the uses in repositories that import the name from one that defines it."""
-    if query.filters.ref != DEFAULT_REF:  # that of the other repositories
+    if query.filters.ref != DEFAULT_REF:  # other repositories are read at theirs
         return []
     found: list[FoundUse] = []
     for repository, own in islice(defined.items(), MAX_DEFINING):

@@ -27,7 +27,7 @@ async def once_read(
 ) -> T:
     """Return the result of `act`; if it raises NotFound for a connection in the file, wait.
 
-    Raises NotFound if the file has no meant connection, InvalidSettings, and Unavailable.
+    Raises NotFound if `is_meant` holds for no connection in it, InvalidSettings, and Unavailable.
     """
     ends_at = time.monotonic() + READ_WITHIN_S
     while True:

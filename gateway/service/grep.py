@@ -1,8 +1,8 @@
 """Find the matches of a text or a regular expression in all indexed files.
 
 The index names the files that have the trigrams of the pattern. They are read in order, a batch at
-a time, and each line is compared with the pattern, so an answer has no false match and lacks none.
-Where it stops earlier, its summary says so.
+a time, and each line is compared with the pattern, so an answer is exact, and complete unless its
+summary says where it stopped.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from gateway.service.requests import GrepRequest
 from gateway.service.results import GrepPart, GrepSummary, MatchingFile
 from gateway.service.scopes import VisibleScopes
 
-#: Matching lines of an answer.
+#: Number of matching lines of an answer.
 DEFAULT_LIMIT = 1_000
 MAX_LIMIT = 100_000
 
-#: Lines around a matching line, before and after it.
+#: Most lines before, and most lines after, each matching line.
 MAX_AROUND = 50
 
 #: Files that are read at once: the first batch is small, so that its matches come soon.

@@ -44,7 +44,7 @@ _EXCLUDING = {
 }
 _EXCLUDABLE = "`repo:`, `lang:`, `path:`, and `file:`"
 
-#: The fields whose values are exact, so that two lists of alternatives have values in common.
+#: The fields with exact values, of which two lists of alternatives can be intersected.
 _EXACT = ("languages", "kinds")
 #: The fields that are checked without reading the catalog.
 _STATIC = (*_EXACT, "paths", "symbols", "not_languages", "not_paths")

@@ -205,8 +205,8 @@ class FileLines:
     path: str
     language: str
     start_line: int
-    end_line: int  # of the last line in `content`
-    line_count: int  # of the whole file, without blank lines at its end
+    end_line: int  # last line in `content`
+    line_count: int  # lines of the whole file, without blank lines at its end
     content: str
     truncated: bool  # whether more was requested than one answer may hold
     revision: str  # the indexed commit; empty while the first run is under way
@@ -410,9 +410,9 @@ class ConnectionPermissions:
     notice: str  # what the last attempt could not read although it succeeded
     closed_because: str  # empty: the repositories are open to their readers
     is_due: bool
-    requests_allowed: int  # in a period, as the host told last; 0: it does not say
+    requests_allowed: int  # per period, as the host last reported; 0: not reported
     requests_left: int
-    resets_at: float  # when the next period begins; 0: the host does not say
+    resets_at: float  # when the next period begins; 0: not reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,9 +450,9 @@ class Source:
     waiting: str  # why repositories that would be removed wait for a confirmation
     changes: tuple[SourceChange, ...]  # in the last attempt or plan; the first 1,000
     is_due: bool
-    requests_allowed: int  # in a period, as the host told last; 0: it does not say
+    requests_allowed: int  # per period, as the host last reported; 0: not reported
     requests_left: int
-    resets_at: float  # when the next period begins; 0: the host does not say
+    resets_at: float  # when the next period begins; 0: not reported
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Find the credentials of a request: its authorization, else the session of the browser.
 
 Browsers add cookies to requests that other sites cause, so the session counts for a request that
-changes something only if a page of this gateway has sent it. Browsers say so themselves, in headers
+changes something only if a page of this gateway has sent it. Browsers report the sender in headers
 that no page can set (`Sec-Fetch-Site`, `Origin`).
 """
 

@@ -19,7 +19,7 @@ from gateway.service.requests import HostEvent, PushedRef
 #: The errors of reading a payload in which a field is missing or has another form.
 MALFORMED = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
 
-#: The kind of host as whose delivery one for an unknown connection is checked.
+#: A delivery for an unknown connection is checked like one of this kind of host.
 ANY = HostKind.GITHUB
 
 _BRANCH, _TAG = "refs/heads/", "refs/tags/"

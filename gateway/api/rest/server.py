@@ -22,7 +22,7 @@ MAX_CONNECTIONS = 1_000
 RETRY_S = 1.0
 #: Longest time between two requests on a connection, seconds; load balancers wait less.
 KEEP_ALIVE_S = 65
-#: Time within which a connection must bring the headers of its first request, and of a later one
+#: Time within which a connection must send the headers of its first request, and of a later one
 #: that has begun, seconds; the server itself waits for ever.
 HEADERS_S = 10.0
 

@@ -72,7 +72,7 @@ def _page(
 async def _searched(request: Request, call: Call, asked: LabParameters) -> tuple[Side, ...]:
     """Return both results, searched one after the other so that neither slows the other.
 
-    A third search comes first, because the first search for a query takes longer: its words and its
+    Another search comes first, because the first search for a query takes longer: its words and its
     vector are not cached yet.
     """
     await service.search(call.dependencies, call.principal, asked.warm_up())
