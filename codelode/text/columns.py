@@ -1,8 +1,12 @@
-"""Count the columns that text takes where each character has one, two, or none."""
+"""Count the columns of text on a terminal, where a character takes none, one, or two."""
 
 from __future__ import annotations
 
 import unicodedata
+
+#: Categories of marks that are drawn onto another character, and of characters for formatting, such
+#: as the zero-width space.
+_WITHOUT_COLUMN = ("Mn", "Me", "Cf")
 
 
 def cells(text: str) -> int:
@@ -23,6 +27,6 @@ def prefix(text: str, room: int) -> str:
 
 
 def _cells_of(char: str) -> int:
-    if unicodedata.combining(char):
+    if unicodedata.category(char) in _WITHOUT_COLUMN:
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
