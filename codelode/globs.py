@@ -43,7 +43,7 @@ def signed(values: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 def path_problem(glob: str) -> str:
-    """Return why no path can match the glob, with the remedy; empty: one can.
+    """Return why no path can match the glob, with the remedy; empty if a path can match.
 
     `[` is an ordinary character: `pages/[id].tsx` matches the file of that name.
     """
@@ -58,7 +58,7 @@ def path_problem(glob: str) -> str:
         )
     if _UNCLOSED.search(glob):
         return (
-            f"{shown} has a '[' that nothing closes; brackets match themselves, as in "
+            f"{shown} has an unclosed '['; brackets match themselves, as in "
             "'pages/[id].tsx', and '?' matches any one character"
         )
     return ""
@@ -80,10 +80,10 @@ def matches_a_name(glob: str) -> Callable[[str], bool]:
 
 
 def name_needles(glob: str) -> list[str]:
-    """Return texts that the names which the glob matches contain, each between line breaks.
+    """Return texts that occur in a list of names if the glob matches one of them.
 
-    `get*` → a line break and `get`. There are none if a wildcard or a line break is inside the
-    glob, or if it consists of wildcards.
+    A line break surrounds each name: `get*` → a line break and `get`. There are no texts if a
+    wildcard or a line break is inside the glob, or if it consists of wildcards.
     """
     literal = glob.strip("*")
     if not literal or not is_literal(literal) or "\n" in literal:
@@ -93,12 +93,12 @@ def name_needles(glob: str) -> list[str]:
 
 
 def longest_literal(glob: str) -> str:
-    """Return the longest text that everything that matches contains: `*ByName` → `ByName`."""
+    """Return the longest literal part, which every match contains: `*ByName` → `ByName`."""
     return max(_LITERALS.split(glob), key=len)
 
 
 def path_needles(glob: str) -> list[str]:
-    """Return texts that every path which the glob matches contains, given one per line.
+    """Return texts that occur in every path that the glob matches, with a line break around it.
 
     `src/**/a*.py` → a line break and `src/`, `a`, and `.py` and a line break. There are none for a
     glob with a line break, which could be found where two paths meet.
@@ -184,7 +184,11 @@ def _variants(parts: list[str]) -> list[list[str]]:
         else:
             variants = [[*v, part] for v in variants]
         if len(variants) > 1 << MAX_PARTIAL_NAMES:
-            raise InvalidQuery("filters.paths", "write `**/` behind a `/`")
+            raise InvalidQuery(
+                "filters.paths",
+                f"has `**/` behind a part of a name more than {MAX_PARTIAL_NAMES} times; "
+                "write `**/` behind a `/`",
+            )
     return variants
 
 

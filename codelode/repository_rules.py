@@ -11,7 +11,7 @@ from codelode.access import Label
 from codelode.declarations import Wrong, count, flag, items, line, size_bytes, text, texts, time_s
 from codelode.repository_globs import matcher, problem
 
-#: Most branches, and most tags, of a repository that are indexed by the rules.
+#: Most branches, and most tags, of a repository that the rules may have indexed.
 MAX_REFS = 100
 
 FIELDS = (
@@ -20,20 +20,20 @@ FIELDS = (
     *("priority", "weights"),
 )
 
-#: Most that the work on a repository weighs.
+#: Largest weight of a repository.
 MAX_WEIGHT = 100
 
 
-class Urgency(StrEnum):
-    """The runs that those of a connection go before, or give way to."""
+class RunPriority(StrEnum):
+    """The rule by which the runs of a connection give way to other runs."""
 
-    HIGH = "high"  # give way to none, however many files they have
-    NORMAL = "normal"  # give way if they have many files
-    LOW = "low"  # always give way
+    HIGH = "high"  # never, however many files they have
+    NORMAL = "normal"  # if they have many files
+    LOW = "low"  # always
 
 
 class HostVisibility(StrEnum):
-    """The circles to which code hosts show a repository."""
+    """Visibility of a repository at its code host."""
 
     PUBLIC = "public"
     INTERNAL = "internal"
@@ -55,15 +55,15 @@ class Listed:
     visibility: HostVisibility = HostVisibility.PRIVATE
     pushed: str = ""  # differs after each push; empty: the host does not say
     default_branch: str = ""  # empty: the host does not say
-    owner: str = ""  # its id, for hosts that are asked by it
+    owner: str = ""  # id of the owner, for hosts whose API needs it
     is_mirror: bool = False  # of another repository; only for hosts whose `pushed` means less then
 
 
 @dataclass(frozen=True, slots=True)
 class RepositoryRules:
-    """Says which repositories of a connection are followed, and how.
+    """The rules that say which repositories of a connection are followed, and how.
 
-    A rule that is left out leaves out nothing. Names and topics are compared without case, as code
+    A rule that is not given excludes nothing. Names and topics are compared without case, as code
     hosts do.
     """
 
@@ -73,28 +73,28 @@ class RepositoryRules:
     visibility: tuple[HostVisibility, ...] = ()  # one of these is required
     forks: bool = True
     archived: bool = True
-    max_size_bytes: int = 0  # 0: any
+    max_size_bytes: int = 0  # 0: no limit
     branches: tuple[str, ...] = ()  # globs; those that match are indexed besides the default one
     tags: tuple[str, ...] = ()  # globs; the newest that match are indexed
     newest_tags: int = 10
-    label: Label | None = None  # of repositories that are registered
-    every_s: int = 3_600  # between two listings
-    grace_s: int = 7 * 86_400  # for which a repository stays that the host no longer lists
-    paused: tuple[str, ...] = ()  # globs over names at the host; nothing is done with these
-    priority: Urgency = Urgency.NORMAL
-    weights: tuple[tuple[str, int], ...] = ()  # globs over names, the first that matches counts
+    label: Label | None = None  # given to repositories when they are registered
+    every_s: int = 3_600  # interval of listings
+    grace_s: int = 7 * 86_400  # how long a repository is kept after the host stops listing it
+    paused: tuple[str, ...] = ()  # globs over names at the host; these are left as they are
+    priority: RunPriority = RunPriority.NORMAL
+    weights: tuple[tuple[str, int], ...] = ()  # globs over names; the first that matches counts
 
     def is_paused(self, name: str) -> bool:
         """Return whether a repository stays as it is, whatever happens at its host."""
         return bool(self.paused) and matcher(_lower(self.paused))(name.lower())
 
     def weight(self, name: str) -> int:
-        """Return how much the runs of a repository of this name get in relation to others."""
+        """Return the weight of the runs of a repository of this name; 1 without a rule."""
         found = (weight for glob, weight in self.weights if matcher((glob.lower(),))(name.lower()))
         return next(found, 1)
 
     def names_ref(self, ref: str, *, is_tag: bool) -> bool:
-        """Return whether a branch or tag is one that the rules name."""
+        """Return whether the rules have the branch or tag indexed."""
         return matcher(self.tags if is_tag else self.branches)(ref)
 
     def name_left_out_because(self, name: str) -> str:
@@ -121,7 +121,7 @@ class RepositoryRules:
         if one.is_archived and not self.archived:
             return "it is archived"
         if self.max_size_bytes and one.size_bytes > self.max_size_bytes:
-            return f"it has {one.size_bytes / 10**6:,.0f} MB"
+            return f"it has {one.size_bytes / 10**6:,.0f} MB, more than max_size"
         return "it has no commits yet" if one.is_empty else ""
 
 
@@ -134,15 +134,15 @@ def parsed(node: yaml.Node) -> RepositoryRules:
         exclude=_globs(fields.get("exclude"), "exclude"),
         topics=_topics(fields.get("topics")),
         visibility=_visibility(fields.get("visibility")),
-        forks=flag(fields["forks"]) if "forks" in fields else usual.forks,
-        archived=flag(fields["archived"]) if "archived" in fields else usual.archived,
-        max_size_bytes=size_bytes(fields["max_size"]) if "max_size" in fields else 0,
+        forks=flag(fields["forks"], "forks") if "forks" in fields else usual.forks,
+        archived=flag(fields["archived"], "archived") if "archived" in fields else usual.archived,
+        max_size_bytes=size_bytes(fields["max_size"], "max_size") if "max_size" in fields else 0,
         branches=_globs(fields.get("branches"), "branches", of="branches"),
         tags=_globs(fields.get("tags"), "tags", of="tags"),
         newest_tags=_newest(fields.get("newest_tags")) or usual.newest_tags,
         label=_label(fields.get("label")),
-        every_s=time_s(fields["every"]) if "every" in fields else usual.every_s,
-        grace_s=time_s(fields["grace"]) if "grace" in fields else usual.grace_s,
+        every_s=time_s(fields["every"], "every") if "every" in fields else usual.every_s,
+        grace_s=time_s(fields["grace"], "grace") if "grace" in fields else usual.grace_s,
         paused=_globs(fields.get("paused"), "paused"),
         priority=_priority(fields.get("priority")),
         weights=_weights(fields.get("weights")),
@@ -154,50 +154,54 @@ def _lower(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _newest(node: yaml.Node | None) -> int:
-    return 0 if node is None else count(node, most=MAX_REFS)
+    return 0 if node is None else count(node, "newest_tags", most=MAX_REFS)
 
 
 def _globs(node: yaml.Node | None, field: str, *, of: str = "repositories") -> tuple[str, ...]:
     if node is None:
         return ()
-    found = texts(node, f'{field} must be a list of globs: ["acme/*"]')
+    found = texts(node, field, form=' of globs: ["acme/*"]')
     if wrong := problem(found, of=of):
         raise Wrong(line(node), f"{field} {wrong}")
     return found
 
 
-def _priority(node: yaml.Node | None) -> Urgency:
+def _priority(node: yaml.Node | None) -> RunPriority:
     if node is None:
-        return Urgency.NORMAL
-    if (found := text(node)) not in tuple(Urgency):
-        raise Wrong(line(node), f"there is no priority {found!r}; there are: {', '.join(Urgency)}")
-    return Urgency(found)
+        return RunPriority.NORMAL
+    if (found := text(node, "priority")) not in tuple(RunPriority):
+        known = ", ".join(RunPriority)
+        raise Wrong(line(node), f"there is no priority {found!r}; there are: {known}")
+    return RunPriority(found)
 
 
 def _weights(node: yaml.Node | None) -> tuple[tuple[str, int], ...]:
     if node is None:
         return ()
-    found = tuple((glob, count(one, most=MAX_WEIGHT)) for glob, one in items(node, "weights"))
+    found = tuple(
+        (glob, count(one, f"the weight of {glob!r}", most=MAX_WEIGHT))
+        for glob, one in items(node, "weights")
+    )
     if wrong := problem([glob for glob, _ in found], of="repositories"):
         raise Wrong(line(node), f"weights {wrong}")
     return found
 
 
 def _topics(node: yaml.Node | None) -> tuple[str, ...]:
-    return () if node is None else texts(node, "topics must be a list: [production]")
+    return () if node is None else texts(node, "topics", form=": [production]")
 
 
 def _visibility(node: yaml.Node | None) -> tuple[HostVisibility, ...]:
-    form = f"visibility must be a list of {', '.join(HostVisibility)}"
-    found = () if node is None else texts(node, form)
+    form = f" of {', '.join(HostVisibility)}"
+    found = () if node is None else texts(node, "visibility", form=form)
     if node is not None and not {*found} <= {*HostVisibility}:
-        raise Wrong(line(node), form)
+        raise Wrong(line(node), f"visibility must be a list{form}")
     return tuple(map(HostVisibility, found))
 
 
 def _label(node: yaml.Node | None) -> Label | None:
     if node is None:
         return None
-    if (found := text(node)) not in tuple(Label):
+    if (found := text(node, "label")) not in tuple(Label):
         raise Wrong(line(node), f"there is no label {found!r}; there are: {', '.join(Label)}")
     return Label(found)

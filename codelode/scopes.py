@@ -26,7 +26,7 @@ from codelode.declarations import Wrong, items, line, text, texts
 from codelode.errors import InvalidQuery
 from codelode.globs import matches_path, path_problem, signed
 
-#: Most scopes, because each is compared with the name of every repository when they are listed.
+#: Most scopes: listing them compares each one with the name of every repository.
 MAX_SCOPES = 200
 #: Bounds of the fields of a scope.
 MAX_REFS = 20
@@ -51,12 +51,12 @@ class Scope:
     name: str
     description: str = ""
     repositories: tuple[str, ...] = ()  # globs over names
-    refs: tuple[str, ...] = ()  # a search takes the first one that a searched repository has
+    refs: tuple[str, ...] = ()  # a search uses the first one that a searched repository has
     paths: tuple[str, ...] = ()  # globs over whole paths
 
     @property
     def admits(self) -> Callable[[str], bool]:
-        """Return a test whether the repository of a name belongs to the scope."""
+        """Return a test whether the repository with a name belongs to the scope."""
         wanted, unwanted = signed(self.repositories)
         is_wanted = repository_globs.matcher(tuple(wanted or ["**"]))
         is_unwanted = repository_globs.matcher(tuple(unwanted))
@@ -82,12 +82,12 @@ def schema() -> dict[str, Any]:
     """Return the JSON schema of the file, for editors. The parser decides what is accepted."""
     fields = {
         "description": {"type": "string", "maxLength": MAX_DESCRIPTION_CHARS},
-        "repositories": _listed("Globs over names; `!` before one excludes what it matches."),
+        "repositories": _listed("Globs over names; a leading `!` excludes what the glob matches."),
         "refs": _listed(
             "Branches, tags, or HEAD; a search without a ref uses the first one "
             "that a searched repository has."
         ),
-        "paths": _listed("Globs over whole paths; `!` before one excludes what it matches."),
+        "paths": _listed("Globs over whole paths; a leading `!` excludes what the glob matches."),
     }
     scope = {
         "type": "object",
@@ -120,7 +120,8 @@ def _scopes(root: yaml.Node) -> Scopes:
     found = dict(items(sections["scopes"], "scopes")) if sections else {}
     if len(found) > MAX_SCOPES:
         raise Wrong(
-            line(root), f"has {len(found):,} scopes, at most {MAX_SCOPES} are allowed; merge some"
+            line(root),
+            f"the file has {len(found):,} scopes; at most {MAX_SCOPES} are allowed; merge some",
         )
     return {name: _scope(name, node) for name, node in found.items()}
 
@@ -129,11 +130,13 @@ def _scope(name: str, node: yaml.Node) -> Scope:
     if not NAME.fullmatch(name):
         raise Wrong(
             line(node),
-            f"{name[:100]!r} is no name of a scope; write 1 to 64 letters, digits, and . _ -",
+            f"{name[:100]!r} cannot name a scope; write 1 to 64 letters, digits, and . _ -",
         )
     fields = dict(items(node, repr(name), known=_FIELDS))
     if not any(limit in fields for limit in _LIMITS):
-        raise Wrong(line(node), f"{name!r} limits nothing; write {', '.join(_LIMITS)}, or some")
+        raise Wrong(
+            line(node), f"{name!r} limits nothing; give at least one of {', '.join(_LIMITS)}"
+        )
     given = {limit: _texts(limit, fields[limit]) for limit in _LIMITS if limit in fields}
     return Scope(name, _description(fields.get("description")), **given)
 
@@ -141,7 +144,7 @@ def _scope(name: str, node: yaml.Node) -> Scope:
 def _description(node: yaml.Node | None) -> str:
     if node is None:
         return ""
-    found = text(node)
+    found = text(node, "description")
     if len(found) > MAX_DESCRIPTION_CHARS or not found.isprintable():
         raise Wrong(
             line(node),
@@ -151,8 +154,8 @@ def _description(node: yaml.Node | None) -> str:
 
 
 def _texts(name: str, node: yaml.Node) -> tuple[str, ...]:
-    """Return the values of a field of a scope. Raises Wrong with what is wrong with one."""
-    found = tuple(dict.fromkeys(texts(node, f"{name} must be a list: {_EXAMPLES[name]}")))
+    """Return the values of a field of a scope. Raises Wrong that names the first wrong one."""
+    found = tuple(dict.fromkeys(texts(node, name, form=f": {_EXAMPLES[name]}")))
     problem = _PROBLEMS[name](found) if found else "is empty; leave the field out"
     if problem:
         raise Wrong(line(node), f"{name} {problem}")
@@ -162,10 +165,10 @@ def _texts(name: str, node: yaml.Node) -> tuple[str, ...]:
 def _repositories(globs: Sequence[str]) -> str:
     wanted, unwanted = signed(globs)
     if "**" in unwanted:
-        return "leaves out '!**', which is everything; leave it out"
+        return "holds '!**', which excludes every repository; remove it"
     return repository_globs.problem([*wanted, *unwanted]) or next(
         (
-            f"holds {glob!r}, which no name matches: none begins or ends with '/'"
+            f"holds {glob!r}, which matches no name; remove the '/' at its beginning or end"
             for glob in (*wanted, *unwanted)
             if glob.startswith("/") or glob.endswith("/")
         ),
@@ -175,30 +178,34 @@ def _repositories(globs: Sequence[str]) -> str:
 
 def _refs(names: Sequence[str]) -> str:
     if len(names) > MAX_REFS:
-        return f"has {len(names):,} refs, at most {MAX_REFS} are allowed"
+        return f"has {len(names):,} refs; at most {MAX_REFS} are allowed"
     try:
         for name in names:
             check_ref(name)
     except InvalidQuery as exc:
-        return f"holds {exc.message}"
+        return f"holds an invalid ref: {exc.message}"
     return ""
 
 
 def _paths(globs: Sequence[str]) -> str:
     if len(globs) > MAX_PATHS or max(map(len, globs)) > MAX_PATH_CHARS:
-        return f"has too much; at most {MAX_PATHS} globs of {MAX_PATH_CHARS} characters are allowed"
-    return next((f"holds {told}" for told in map(_path, _unsigned(globs)) if told), "")
+        return (
+            f"has too many or too long globs; at most {MAX_PATHS} globs of {MAX_PATH_CHARS} "
+            "characters are allowed"
+        )
+    problems = map(_path, _unsigned(globs))
+    return next((f"holds an invalid glob: {told}" for told in problems if told), "")
 
 
 def _path(glob: str) -> str:
     if not glob:
-        return "an empty glob; write '**' for every path"
+        return "it is empty; write '**' for every path"
     if not glob.isprintable():
-        return f"{glob!r}, which has control characters"
+        return f"{glob!r} has control characters; remove them"
     try:
         matches_path(glob)
     except InvalidQuery as exc:
-        return f"{glob!r}: {exc.message}"
+        return f"{glob!r} {exc.message}"
     return path_problem(glob)
 
 

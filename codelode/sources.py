@@ -239,8 +239,8 @@ def _placed(one: Connection, folder: Path) -> Connection:
 def _connections(root: yaml.Node) -> tuple[Connection, ...]:
     found: dict[str, Connection] = {}
     listed = dict(items(root, "the file", known=_SECTIONS)).get("connections")
-    form = "connections must be a list: `- name: …`"
-    for node in sequence(listed, form) if listed is not None else ():
+    form = ": `- name: …`"
+    for node in sequence(listed, "connections", form=form) if listed is not None else ():
         one = _connection(node)
         if one.name in found:
             raise Wrong(line(node), f"two connections have the name {one.name!r}; rename one")
@@ -254,8 +254,11 @@ def _connection(node: yaml.Node) -> Connection:
     kind = _kind(fields["kind"])
     for name, value in fields.items():
         if name not in ("name", "kind", *FIELDS[kind]):
-            allowed = " and ".join(FIELDS[kind])
-            raise Wrong(line(value), f"a connection of kind {kind} has {allowed}, but no {name}")
+            allowed = ", ".join(FIELDS[kind])
+            raise Wrong(
+                line(value),
+                f"a connection of kind {kind} has no field {name!r}; it may have: {allowed}",
+            )
     if kind is HostKind.URLS:
         _require(node, fields, ("urls",))
         ssh = _ssh(fields["ssh"]) if "ssh" in fields else None
@@ -314,44 +317,47 @@ def _repositories(node: yaml.Node | None) -> RepositoryRules | None:
 
 
 def _urls(node: yaml.Node) -> tuple[str, ...]:
-    form = "urls must be a list: [https://git.example.com/acme/app]"
-    return tuple(_checked(one, text(one)) for one in sequence(node, form))
+    found = sequence(node, "urls", form=": [https://git.example.com/acme/app]")
+    return tuple(_checked(one, text(one, "an entry of urls")) for one in found)
 
 
 def _checked(node: yaml.Node, url: str) -> str:
     if url.startswith("/"):
-        raise Wrong(line(node), "a path is no url; write a connection of kind folder for it")
+        raise Wrong(line(node), "urls holds a path; write a connection of kind folder for it")
     try:
         return check_url(url, local_paths="")
     except InvalidQuery as exc:
-        raise Wrong(line(node), f"the url is not accepted: {exc}") from None
+        raise Wrong(line(node), f"the url is not accepted: {exc.message}") from None
 
 
 def _folder(node: yaml.Node) -> str:
-    path = text(node)
+    path = text(node, "path")
     if not path.startswith("/"):
-        raise Wrong(line(node), "the path must be that of a folder, from the root: /srv/git")
+        raise Wrong(line(node), "path must be the path of a folder from the root: /srv/git")
     return path.rstrip("/") or "/"
 
 
 def _name(node: yaml.Node) -> str:
-    name = text(node)
+    name = text(node, "name")
     if not NAME.fullmatch(name):
-        raise Wrong(line(node), f"the name {name!r} is not 1 to 32 of a-z, 0-9, and -; rename it")
+        raise Wrong(
+            line(node),
+            f"the name {name!r} must have 1 to 32 characters of a-z, 0-9, and -; rename it",
+        )
     return name
 
 
 def _kind(node: yaml.Node) -> HostKind:
-    kind = text(node)
+    kind = text(node, "kind")
     if kind not in tuple(HostKind):
         raise Wrong(line(node), f"there is no kind {kind!r}; there are: {', '.join(HostKind)}")
     return HostKind(kind)
 
 
 def _organisation(node: yaml.Node | None) -> str:
-    organisation = text(node).strip("/") if node is not None else ""
+    organisation = text(node, "organisation").strip("/") if node is not None else ""
     if node is not None and not _ORGANISATION.fullmatch(organisation):
-        raise Wrong(line(node), "the organisation must be its name in the URLs of the host")
+        raise Wrong(line(node), "organisation must be its name in the URLs of the host")
     return organisation
 
 
@@ -362,7 +368,7 @@ def _default_url(kind: HostKind, node: yaml.Node) -> str:
 
 
 def _url(node: yaml.Node) -> str:
-    url = text(node).rstrip("/")
+    url = text(node, "url").rstrip("/")
     if not is_server_url(url, ("http", "https")) or urlsplit(url).username is not None:
         raise Wrong(line(node), "the url must be that of a host: https://git.example.com")
     if not is_unreadable_on_the_way(url):
@@ -380,13 +386,15 @@ def _app(node: yaml.Node) -> App:
     fields = dict(items(node, "the app", known=_APP))
     if missing := [name for name in ("id", "private_key") if name not in fields]:
         raise Wrong(line(node), f"the app lacks {' and '.join(missing)}")
-    given = {name: _app_id(value) for name, value in fields.items() if name != "private_key"}
+    given = {name: _app_id(value, name) for name, value in fields.items() if name != "private_key"}
     return App(**given, private_key=_secret(fields["private_key"], "private_key"))
 
 
-def _app_id(node: yaml.Node) -> str:
+def _app_id(node: yaml.Node, name: str) -> str:
     if not isinstance(node, yaml.ScalarNode) or not _APP_ID.fullmatch(node.value):
-        raise Wrong(line(node), "write the number that the settings of the app show: id: 123456")
+        raise Wrong(
+            line(node), f"{name} must be the number that the settings of the app show, as 123456"
+        )
     return str(node.value)
 
 
@@ -406,10 +414,11 @@ def _ssh(node: yaml.Node, *, known: Sequence[str] = _SSH) -> Ssh:
     if missing := [name for name in _SSH if name not in fields]:
         raise Wrong(line(node), f"ssh lacks {' and '.join(missing)}")
     hosts = fields["known_hosts"]
-    if reason := ssh_keys.wrong_host_key(text(hosts)):
+    known_hosts = text(hosts, "known_hosts")
+    if reason := ssh_keys.wrong_host_key(known_hosts):
         raise Wrong(line(hosts), f"{reason}; write lines as `ssh-keyscan HOST` prints them")
-    url = text(fields["url"]) if "url" in fields else ""
-    return Ssh(_secret(fields["private_key"], "private_key"), text(hosts), url)
+    url = text(fields["url"], "the url of ssh") if "url" in fields else ""
+    return Ssh(_secret(fields["private_key"], "private_key"), known_hosts, url)
 
 
 def _webhook_secret(node: yaml.Node | None) -> Secret | None:
@@ -423,7 +432,7 @@ def _secret(node: yaml.Node, field: str) -> Secret:
     )
     if isinstance(node, yaml.ScalarNode):
         raise Wrong(line(node), form)
-    given = {name: text(value) for name, value in items(node, field, known=("env", "file"))}
+    given = {name: text(value, name) for name, value in items(node, field, known=("env", "file"))}
     if len(given) != 1 or not all(given.values()):
         raise Wrong(line(node), form)
     return Secret(**given, line=line(node))
@@ -433,11 +442,14 @@ def _permissions(node: yaml.Node) -> PermissionSync:
     fields = dict(items(node, "permissions", known=_PERMISSIONS))
     usual = PermissionSync()
     found = PermissionSync(
-        every_s=time_s(fields["every"]) if "every" in fields else usual.every_s,
-        max_age_s=time_s(fields["max_age"]) if "max_age" in fields else usual.max_age_s,
-        emails=flag(fields["emails"]) if "emails" in fields else usual.emails,
-        claim=text(fields["claim"]) if "claim" in fields else usual.claim,
+        every_s=time_s(fields["every"], "every") if "every" in fields else usual.every_s,
+        max_age_s=time_s(fields["max_age"], "max_age") if "max_age" in fields else usual.max_age_s,
+        emails=flag(fields["emails"], "emails") if "emails" in fields else usual.emails,
+        claim=text(fields["claim"], "claim") if "claim" in fields else usual.claim,
     )
     if found.max_age_s <= found.every_s:
-        raise Wrong(line(node), "max_age must be longer than every, or all of it closes in between")
+        raise Wrong(
+            line(node),
+            "max_age must be longer than every; otherwise the permissions expire between two syncs",
+        )
     return found

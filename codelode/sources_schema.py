@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from codelode.access import Label
-from codelode.repository_rules import MAX_REFS, MAX_WEIGHT, HostVisibility, Urgency
+from codelode.repository_rules import MAX_REFS, MAX_WEIGHT, HostVisibility, RunPriority
 from codelode.sources import FIELDS, HostKind
 
 _TIME = {"type": "string", "pattern": "^[0-9]{1,6}[smhd]$", "examples": ["5m", "24h"]}
@@ -112,7 +112,7 @@ _REPOSITORIES = _object(
         "grace": _described(_TIME, "How long one stays that is not listed; the default is 7d."),
         "paused": _described(_TEXTS, "Globs over names; these repositories stay as they are."),
         "priority": _described(
-            {"enum": [*Urgency]}, "Whether runs go before others, or give way; default: normal."
+            {"enum": [*RunPriority]}, "Whether runs go before others, or give way; default: normal."
         ),
         "weights": _described(
             {"type": "object", "additionalProperties": _WEIGHT},

@@ -21,7 +21,7 @@ from codelode.host_permissions import has_prefix
 from codelode.ledger import Advance, FileManifest, Share, WorkItem
 from codelode.model import RefName, RepositoryName, Revision, Run, RunKind
 from codelode.ports import PublishedPackages
-from codelode.repository_rules import Urgency
+from codelode.repository_rules import RunPriority
 from codelode.settings import Settings
 from codelode.stages import has_language_model
 from workers import confined, estimating, layouts
@@ -139,7 +139,7 @@ def _share(run: Run, services: Services) -> Share:
     rules = services.ref_rules.of(repository.url) if repository else None
     if rules is None:
         return Share()
-    is_bulk = {Urgency.HIGH: False, Urgency.LOW: True}.get(rules.priority)
+    is_bulk = {RunPriority.HIGH: False, RunPriority.LOW: True}.get(rules.priority)
     return Share(rules.weight(run.repository), is_bulk=is_bulk)
 
 

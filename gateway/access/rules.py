@@ -22,7 +22,7 @@ import yaml
 
 from codelode import declarations, repository_globs
 from codelode.access import Role
-from codelode.declarations import Wrong, items, line, sequence, text
+from codelode.declarations import Wrong, items, line, text, texts
 from gateway.access.followed import FollowedFile
 from gateway.access.identity import Identity
 
@@ -110,19 +110,20 @@ def _grant(name: str, node: yaml.Node, *, known: tuple[str, ...]) -> Grant:
 
 
 def _accounts(node: yaml.Node) -> tuple[tuple[str, str], ...]:
-    return tuple((name, text(value)) for name, value in items(node, "accounts"))
+    return tuple(
+        (name, text(value, f"the account of {name!r}")) for name, value in items(node, "accounts")
+    )
 
 
 def _globs(node: yaml.Node) -> tuple[str, ...]:
-    form = "repositories must be a list of globs: [payments/*]"
-    globs = [text(one) for one in sequence(node, form)]
+    globs = texts(node, "repositories", form=" of globs: [payments/*]")
     if problem := repository_globs.problem(globs):
         raise Wrong(line(node), f"repositories {problem}")
-    return tuple(globs)
+    return globs
 
 
 def _role(node: yaml.Node) -> Role:
-    role = text(node)
+    role = text(node, "role")
     if role not in tuple(Role):
         raise Wrong(line(node), f"there is no role {role!r}; there are: {', '.join(Role)}")
     return Role(role)

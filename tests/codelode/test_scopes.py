@@ -50,23 +50,24 @@ def test_a_scope_admits_what_a_glob_matches_and_no_exclusion_does():
     ("text", "line", "message"),
     [
         ("", 1, "is empty; write `scopes: {}`"),
-        ("scope: {}", 1, "the file has 'scope'; it may have scopes"),
-        ("scopes:\n  a/b: {paths: [a]}", 2, "'a/b' is no name of a scope"),
-        ("scopes:\n  a: {path: [a]}", 2, "'a' has 'path'; it may have"),
-        ("scopes:\n  a: {description: x}", 2, "limits nothing; write repositories, refs, paths"),
+        ("scope: {}", 1, "the file has no field 'scope'; it may have: scopes"),
+        ("scopes:\n  a/b: {paths: [a]}", 2, "'a/b' cannot name a scope"),
+        ("scopes:\n  a: {path: [a]}", 2, "'a' has no field 'path'; it may have: description,"),
+        ("scopes:\n  a: {description: x}", 2, "give at least one of repositories, refs, paths"),
         ("scopes:\n  a: {paths: [a]}\n  a: {paths: [b]}", 3, "has 'a' twice"),
         ("scopes:\n  a:\n    repositories: x", 3, "repositories must be a list: [payments/*"),
         ("scopes:\n  a:\n    repositories: [a b]", 3, "repositories holds 'a b'; write names"),
         ("scopes:\n  a:\n    repositories: []", 3, "repositories is empty; leave the field out"),
-        ("scopes:\n  a:\n    repositories: [/x]", 3, "holds '/x', which no name matches"),
-        ("scopes:\n  a:\n    repositories: [a, '!x/']", 3, "holds 'x/', which no name matches"),
-        ("scopes:\n  a:\n    repositories: [a, '!**']", 3, "leaves out '!**', which is everything"),
-        ("scopes:\n  a:\n    refs: [a..b]", 3, "refs holds 'a..b' cannot be a branch"),
-        ("scopes:\n  a:\n    paths: [/src]", 3, "paths holds '/src' starts with '/'"),
+        ("scopes:\n  a:\n    repositories: [/x]", 3, "holds '/x', which matches no name; remove"),
+        ("scopes:\n  a:\n    repositories: [a, '!x/']", 3, "holds 'x/', which matches no name"),
+        ("scopes:\n  a:\n    repositories: [a, '!**']", 3, "excludes every repository; remove it"),
+        ("scopes:\n  a:\n    refs: [a..b]", 3, "holds an invalid ref: 'a..b' cannot be a branch"),
+        ("scopes:\n  a:\n    paths: [/src]", 3, "holds an invalid glob: '/src' starts with '/'"),
         ("scopes:\n  a:\n    paths: ['!src/']", 3, "write 'src/**' for everything inside"),
-        ("scopes:\n  a:\n    paths: ['']", 3, "paths holds an empty glob"),
+        ("scopes:\n  a:\n    paths: ['[']", 3, "holds an invalid glob: '[' has an unclosed '['"),
+        ("scopes:\n  a:\n    paths: ['']", 3, "paths holds an invalid glob: it is empty"),
         ("scopes:\n  a:\n    paths: ['a**/b**/c**/d**/e**/f**/g']", 3, "behind a `/`"),
-        ("scopes:\n  a:\n    paths: [1]", 3, "expected a text; write it in quotes"),
+        ("scopes:\n  a:\n    paths: [1]", 3, "an entry of paths must be a text; write"),
         ('scopes:\n  a: {paths: [a], description: "a\\nb"}', 2, "description must be one line"),
     ],
 )
@@ -81,7 +82,7 @@ def test_an_error_names_file_line_and_remedy(text, line, message):
 def test_too_many_scopes_are_refused():
     declared = {f"s{number}": {"paths": ["a"]} for number in range(MAX_SCOPES + 1)}
 
-    with pytest.raises(InvalidSettings, match="has 201 scopes, at most 200"):
+    with pytest.raises(InvalidSettings, match="has 201 scopes; at most 200"):
         parse(yaml.safe_dump({"scopes": declared}), file="f")
 
 

@@ -382,7 +382,7 @@ async def test_a_gateway_follows_the_file_and_keeps_the_last_good_version(
         (told,) = (await client.status()).problems
     await gateway.stop(grace_s=0)
 
-    assert told.startswith(f"{path}:2: 'app' has 'repository'; it may have description")
+    assert told.startswith(f"{path}:2: 'app' has no field 'repository'; it may have: description")
     assert told.endswith("its last good version stays in force")
-    with pytest.raises(InvalidSettings, match="it may have description"):
+    with pytest.raises(InvalidSettings, match="it may have: description"):
         Gateway(replace(world.dependencies, settings=configured))

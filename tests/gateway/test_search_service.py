@@ -168,7 +168,7 @@ async def test_filters_limit_the_hits(search, filters, paths):
         (Request(query="x", filters=Filters(paths=["./src/*"])), "filters.paths", "'src/**/*.py'"),
         (Request(query="x", filters=Filters(paths=["src//a"])), "filters.paths", "no path"),
         (Request(query="x", filters=Filters(paths=["a/../*"])), "filters.paths", "no path"),
-        (Request(query="x", filters=Filters(paths=["["])), "filters.paths", "nothing closes"),
+        (Request(query="x", filters=Filters(paths=["["])), "filters.paths", "an unclosed '['"),
         (Request(query="x", filters=Filters(paths=["a/[b"])), "filters.paths", "pages/[id].tsx"),
         (Request(query="x", filters=Filters(symbols=["x" * 1_025])), "filters.symbols", "1,024"),
         (

@@ -597,7 +597,8 @@ def test_gitlab_lists_the_projects_of_groups_below_and_none_that_wait_for_deleti
         server.details[21] = {"statistics": {"repository_size": 6 * 10**9}}
         world.run()
         (change,) = world.outcome.changes
-        assert (change.action, change.reason) == (Action.REMOVE, "it has 6,000 MB")
+        reason = "it has 6,000 MB, more than max_size"
+        assert (change.action, change.reason) == (Action.REMOVE, reason)
     finally:
         server.close()
 
