@@ -19,15 +19,14 @@ from codelode.covers import Cover, Known
 if TYPE_CHECKING:
     from codelode.model import RepositoryName
 
-#: Longest time for which a gateway uses rights that it has read before, seconds. A change of rights
-#: therefore holds on every gateway after this time.
+#: Longest time for which a gateway reuses rights that it has read, seconds. A change of rights thus
+#: takes effect on every gateway within this time.
 FRESH_S = 0.5
 
-#: Lists of globs over names of repositories; a name is within bounds if it matches a glob of each
-#: list.
+#: Lists of globs over repository names; a name is within bounds if it matches a glob of each list.
 Bounds = tuple[tuple[str, ...], ...]
 
-#: Of a visibility that is not to be described by less than its names.
+#: For a visibility that has no shorter description than its names.
 UNKNOWN = Known()
 
 
@@ -56,7 +55,7 @@ class Label(StrEnum):
     PRIVATE = "private"  # to callers with a glob that is its name
 
     def admits(self, *, is_matched: bool, is_named: bool) -> bool:
-        """Return whether a caller may see the repository, given what its globs do."""
+        """Return whether a caller may see the repository, given how its globs match the name."""
         return {Label.PUBLIC: True, Label.INTERNAL: is_matched, Label.PRIVATE: is_named}[self]
 
 
@@ -108,7 +107,7 @@ class Visibility:
         return Visibility.of((name for name in names if name in self), known=self.known)
 
     def among(self, named: Sequence[RepositoryName]) -> tuple[RepositoryName, ...] | None:
-        """Return those of the named repositories that are visible; without names, all that are.
+        """Return the named repositories that are visible; without names, all visible ones.
 
         None means that nothing limits the read: no names, and everything is visible.
         """
@@ -117,10 +116,10 @@ class Visibility:
         return tuple(name for name in named if name in self.names) if named else self.ordered
 
     def cover(self) -> Cover | None:
-        """Return a shorter description, computed once; None: there is none.
+        """Return a shorter description of the names, computed once; None if there is none.
 
-        It is exact among the known repositories. It may admit those that were registered since,
-        so what it admits must be compared with this visibility.
+        It is exact among the known repositories. It may admit repositories that were registered
+        later, so results must be checked against this visibility.
         """
         if self.names is None or not self.known.names:
             return None

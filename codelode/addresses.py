@@ -30,7 +30,7 @@ _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://")
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\.?|[0-9A-Fa-f:.]+")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
 _SCP = re.compile(r"(?P<user>[^@/:]*)@(?P<host>[^@/:]+):(?P<path>.+)")
-#: What hosts give as such addresses; the user may be missing.
+#: Addresses of that form as hosts give them; the user may be missing.
 _REMOTE_SCP = re.compile(r"(?:[^@/]+@)?(?P<host>[^@:/]+):(?P<path>.+)")
 #: Account names of ssh hosts: `git`, `org-123`, and the key ids of AWS CodeCommit.
 _ACCOUNT = re.compile(r"[a-z_][a-z0-9._+-]{0,23}|APKA[A-Z0-9]{12,28}")
@@ -72,7 +72,7 @@ class Remote(NamedTuple):
 
 
 def remote(url: str) -> Remote | None:
-    """Return the parts of a repository's URL; None if it is none, such as a local path."""
+    """Return the parts of a repository's URL; None if it has none, such as a local path."""
     if is_local(url):
         return None
     if "://" not in url:
@@ -103,7 +103,7 @@ def default_name(url: str) -> RepositoryName:
 
 
 def hosted_name(path: str) -> RepositoryName:
-    """Return the name of a repository that has this path at its code host, all parts of it.
+    """Return the name of a repository, made from all parts of its path at the code host.
 
     `"acme/team/app"` → itself. Raises InvalidQuery("name") as `default_name` does.
     """
@@ -229,7 +229,7 @@ def _check_account(user: str) -> None:
 
 
 def is_server_url(url: str, schemes: Sequence[str], *, needs_host: bool = True) -> bool:
-    """Return whether this is a URL with one of the schemes and with a host; for `unix` a path."""
+    """Return whether this is a URL with one of the schemes and a host, or a path for `unix`."""
     try:
         parts = urlsplit(url)
         is_port = parts.port != 0

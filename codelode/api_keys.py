@@ -1,4 +1,4 @@
-"""API keys: the text that a caller sends, and what is stored of it.
+"""API keys: the text that a caller sends, and the form in which it is stored.
 
 A key is `codelode_ID_SECRET`. The id finds the stored key; the secret has 256 random bits, so its
 plain SHA-256 cannot be searched, and a slow hash would add nothing but time to every call.
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from codelode.access import Bounds, Role
 
-#: All keys begin so. Scanners for leaked secrets can look for it.
+#: The beginning of every key, which scanners for leaked secrets can look for.
 PREFIX = "codelode_"
 
 #: Least time between two recorded uses of a key, seconds.
@@ -69,5 +69,5 @@ def is_in(text: str) -> bool:
 
 
 def digest(secret: str) -> str:
-    """Return what is stored of a secret."""
+    """Return the SHA-256 of a secret, which is stored in its place."""
     return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Keep a dictionary within a bound, as caches do that hold what was used last."""
+"""Keep a dictionary within a bound, for caches of the most recently used values."""
 
 from __future__ import annotations
 

@@ -45,10 +45,10 @@ def read_certificate(chain_file: Path, key_file: Path) -> Certificate:
 
 
 def authorities_for(url: str) -> ssl.SSLContext | bool:
-    """Return whom the client of a server trusts, as httpx takes it: True for the usual authorities.
+    """Return what httpx takes as `verify` for a server: True trusts the usual authorities.
 
-    A client of http needs none, but httpx makes a context for it, which takes 30 ms of processor
-    time. All clients of http of a process therefore share one.
+    A plain http client needs no TLS context, but httpx makes one, which takes 30 ms of processor
+    time. All http clients of a process therefore share one.
     """
     return _of_http() if url.lower().startswith("http:") else True
 
@@ -80,7 +80,7 @@ def _read(file: Path) -> bytes:
 
 
 def _leaf(chain: bytes, file: Path) -> x509.Certificate:
-    """Return the first certificate; the others have to be readable."""
+    """Return the first certificate. The others must be readable too."""
     from cryptography import x509
 
     try:

@@ -19,15 +19,15 @@ import numpy.typing as npt
 from codelode.model import RepositoryName, Revision
 from codelode.vectors import Vector
 
-#: Repositories of a map, and chunks in it, at most; of more chunks, those with the smallest ids are
-#: shown, which are hashes and thus a random sample.
+#: Most repositories and chunks of a map. A larger set is cut to the chunks with the smallest ids, a
+#: random sample because ids are hashes.
 MAX_REPOSITORIES = 50
 MAX_POINTS = 100_000
 
-#: Maps that are kept; one of MAX_POINTS takes about 2 MB.
+#: Most maps that are kept; a map of MAX_POINTS takes about 2 MB.
 MAX_MAPS = 10
 
-#: A map of which no progress was reported for this time is made by no worker, seconds.
+#: Seconds without a progress report after which an unfinished map counts as abandoned.
 LOST_AFTER_S = 120.0
 
 #: Positions are multiples of 1 / SCALE of the width of the map.
@@ -37,7 +37,7 @@ Codes = npt.NDArray[np.uint32]
 
 
 class Progress(StrEnum):
-    """Names how far a map is."""
+    """The progress of a map."""
 
     WAITING = "waiting"
     READING = "reading vectors"
@@ -57,7 +57,7 @@ class MapState:
     repositories: tuple[RepositoryName, ...]  # in order
     progress: Progress
     at: float  # when it was reported, seconds since the epoch
-    share: float = 0.0  # of the work that is done
+    share: float = 0.0  # fraction of the work done, 0 to 1
     error: str = ""  # why it failed
     points: int = 0  # of a map that is ready
     chunks: int = 0  # that the repositories had when it was made
@@ -65,7 +65,7 @@ class MapState:
     took_s: float = 0.0
 
     def is_lost(self, now: float) -> bool:
-        """Return whether the worker that made it has ended."""
+        """Return whether the map is unfinished and nothing was reported for LOST_AFTER_S."""
         return not self.progress.is_over and now - self.at > LOST_AFTER_S
 
 
@@ -133,7 +133,7 @@ class ChunkMap:
 
     @classmethod
     def unpacked(cls, packed: bytes) -> ChunkMap:
-        """Return the map that was packed."""
+        """Return the map from the bytes that `packed` returned."""
         with np.load(io.BytesIO(packed), allow_pickle=False) as found:
             repositories, languages, categories, paths = json.loads(found["names"].tobytes())
             return cls(
@@ -144,7 +144,7 @@ class ChunkMap:
 
 
 def _coded(names: Iterable[str]) -> tuple[tuple[str, ...], Codes]:
-    """Return the distinct names in order of their number, most frequent first, and each's code."""
+    """Return the distinct names, most frequent first, and the code of each given name."""
     found, codes, counts = np.unique(list(names), return_inverse=True, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     rank = np.empty(len(order), np.uint32)
@@ -153,7 +153,7 @@ def _coded(names: Iterable[str]) -> tuple[tuple[str, ...], Codes]:
 
 
 def _scaled(at: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
-    """Scale the positions to 0 … SCALE, equally in both directions, in the middle of the map."""
+    """Scale the positions to 0 … SCALE by one factor for both axes, and centre them."""
     if not len(at):
         return np.zeros((0, 2), np.uint16)
     low, high = at.min(axis=0), at.max(axis=0)

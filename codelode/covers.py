@@ -1,14 +1,14 @@
 """Describe a set of repositories by prefixes of their names, and by groups.
 
-Rights usually follow names: a group of people sees `payments/*`, or all below a group of the code
-host. Half of 10,000 repositories are then a few dozen prefixes, and some exceptions. A code host
-may also give rights to teams that no name tells, and labels follow no names. Repositories that had
-the same label, and the same readers at the host, when they were first indexed are therefore a
-group. A store that keeps the prefixes and the group of each chunk's repository filters by these,
-instead of by thousands of names.
+Rights usually follow names: a team sees `payments/*`, or everything below a group of the code host.
+A few dozen prefixes and some exceptions then describe half of 10,000 repositories. Labels, and
+rights that a code host gives to teams, may not follow names. Repositories that had the same label
+and the same readers at the host when they were first indexed therefore form a group. A store that
+keeps the prefixes and the group of each chunk's repository filters by these instead of by thousands
+of names.
 
-A group never decides what is visible. The rights of its members may differ by now; the cover then
-has more terms.
+A group never decides what is visible. If the rights of its members have diverged since, the cover
+only has more terms.
 """
 
 from __future__ import annotations
@@ -28,17 +28,16 @@ if TYPE_CHECKING:
 #: Most prefixes of a name, so that a chunk stays small whatever its repository is called.
 MAX_PREFIXES = 8
 
-#: A cover has at most this share of the terms that the names alone would be. With 4,637 terms
-#: instead of 5,000 names, a search in Weaviate was no faster.
+#: A cover has at most this fraction of the terms of a plain list of names. With 4,637 terms instead
+#: of 5,000 names, a search in Weaviate was no faster.
 WORTH_SHARE = 0.5
 
-#: Covers that are kept of what is known at one moment, up to 2 MB each: as many as gateways hold
-#: visibilities.
+#: Most covers that a `Known` caches, up to 2 MB each: as many as a gateway holds visibilities.
 MAX_COVERS = 256
 
 _SEPARATOR = re.compile(r"[/._-]")
 
-#: Each known name with those of its tokens of a kind that others share, the least specific first.
+#: The tokens of one kind that each known name shares with others, least specific first.
 _Shared: TypeAlias = "Mapping[RepositoryName, tuple[str, ...]]"
 
 
@@ -46,7 +45,7 @@ _Shared: TypeAlias = "Mapping[RepositoryName, tuple[str, ...]]"
 class Known:
     """The repositories that were registered at one moment, and the groups of those that have one.
 
-    Equal to itself alone, because comparing 10,000 names takes longer than what is kept saves.
+    Instances are compared by identity: comparing 10,000 names takes longer than the cache saves.
     """
 
     names: frozenset[RepositoryName] = frozenset()
@@ -60,7 +59,7 @@ class Known:
 
 
 class Cover(NamedTuple):
-    """Covers a name that is among `names`, or has one of the tokens and is not in `but`."""
+    """A description that admits the `names`, and names with one of the tokens but not in `but`."""
 
     tokens: tuple[str, ...]
     names: tuple[RepositoryName, ...]
@@ -82,10 +81,10 @@ def group_of(facts: Iterable[str]) -> str:
 
 
 def cover(names: frozenset[RepositoryName], known: Known) -> Cover | None:
-    """Return what covers exactly the given names among the known ones, in few terms.
+    """Return a cover that admits, of the known names, exactly the given ones.
 
-    None: tokens do not describe them. Takes 20 to 40 ms for 10,000 names on a busy machine, or with
-    groups 45 to 100 ms.
+    None if it would have too many terms. Takes 20 to 40 ms for 10,000 names on a busy machine, or
+    45 to 100 ms with groups.
     """
     hidden = known.names - names
     useful = [shared for shared in _shared(known) if _cheapest(shared, names, hidden)]
@@ -101,7 +100,7 @@ def _terms(cover: Cover) -> int:
 def _cover(
     names: Collection[RepositoryName], hidden: Collection[RepositoryName], kinds: Sequence[_Shared]
 ) -> Cover:
-    """Cover what it can by tokens of the first kind, and what is left by those of the next one."""
+    """Cover as many names as possible by tokens of the first kind, the rest by the next kind."""
     whole = set[str]()
     for shared in kinds:
         chosen = _cheapest(shared, names, hidden)
@@ -123,7 +122,7 @@ def _first(some: Iterable[str], chosen: Collection[str]) -> str | None:
 def _cheapest(
     shared: _Shared, names: Iterable[RepositoryName], hidden: Iterable[RepositoryName]
 ) -> set[str]:
-    """Return the tokens that need fewer terms with their exceptions than what they cover."""
+    """Return the tokens that, with their exceptions, take fewer terms than what they cover."""
     excepted = Counter[str](token for name in hidden for token in shared[name])
     inside = Counter[str]()  # terms for the names of each token, without the token
     parents = dict[str, str]()

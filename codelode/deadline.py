@@ -1,8 +1,8 @@
 """End blocking work when the call that asked for it is over.
 
-A thread cannot be interrupted from outside. A face runs each call inside `calling`, and threads
-that `asyncio.to_thread` starts inherit it. The store stage resolves the imports of each file inside
-it. Long-running work calls `check` between its steps, which does nothing outside of a call.
+A thread cannot be interrupted from outside, so long-running work calls `check` between its steps.
+Faces run each call inside `calling`, which threads started by `asyncio.to_thread` inherit; the
+store stage resolves the imports of each file inside it. Outside of `calling`, `check` does nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _call: ContextVar[_Call | None] = ContextVar("call", default=None)
 def calling(
     remaining_s: float | None, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[None]:
-    """Run a call that has this many seconds of the clock left; None: it has no deadline.
+    """Run the block as a call that ends in this many seconds of the clock; None: no deadline.
 
     The call is over when its deadline has passed or when the block is left, whatever the reason.
     """
@@ -55,7 +55,7 @@ def check() -> None:
 
 @contextmanager
 def holding(lock: threading.Lock) -> Iterator[None]:
-    """Hold a lock, for which the current call waits until its deadline. Raises TimedOut."""
+    """Hold the lock; raise TimedOut if it is not free before the current call's deadline."""
     call = _call.get()
     left_s = math.inf if call is None else call.ends_at - call.clock()
     if not lock.acquire(timeout=min(max(left_s, 0.0), threading.TIMEOUT_MAX)):

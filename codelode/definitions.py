@@ -1,13 +1,13 @@
-"""Encode where the definitions of a chunk are, in a text that is stored with the chunk.
+"""Encode the positions of a chunk's definitions as a text that is stored with the chunk.
 
-The text of a chunk does not say it: a name occurs in comments and calls before its definition, and
-a long function begins in an earlier chunk. The parser knows it, so a search need not ask for it.
+The content of a chunk does not show them: a name occurs in comments and calls before its
+definition, and a long function begins in an earlier chunk. The parser knows them.
 
-The text has a line for the chunk's `symbol`, then one for each of its `symbols`. A line is the row
-of the definition's name, counted from the first row of the chunk (negative: before the chunk), and
-after a tab the signature; there is no tab if the row itself reads like the signature. A line that
-would equal the first one is empty. It is decoded only for the hits that are shown, because a search
-reads hundreds of chunks.
+The text has a line for the chunk's `symbol`, then one for each of its `symbols`. A line holds the
+row of the definition's name, counted from the first row of the chunk (negative: before the chunk),
+a tab, and the signature. The tab and the signature are left out if the row itself reads like the
+signature, and a line that would equal the first one is empty. The text is decoded only for the hits
+that are shown, because a search reads hundreds of chunks.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def line_of(chunk: Chunk) -> int:
 
 
 def headed(chunk: Chunk, symbol: str, name: str) -> Chunk:
-    """Return the chunk with a symbol that is this one of its `symbols`, and with its definition."""
+    """Return the chunk with this symbol, defined where `name`, one of its `symbols`, is defined."""
     if not chunk.definitions:
         return chunk._replace(symbol=symbol)
     main, *others = chunk.definitions.split("\n")

@@ -1,7 +1,7 @@
 """The space that the parts of a cluster take, as the workers measured it last.
 
-Totals of the index and the mirrors count every repository, so only admins who see all of them get
-to know them.
+Totals of the index and the mirrors count every repository, so only admins who see all repositories
+may read them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 #: The size of a part that cannot be measured.
 UNKNOWN = -1
 
-#: What is measured together, in the order in which it is shown.
+#: The groups of parts that are measured together, in the order in which they are shown.
 INDEX, MIRRORS, DERIVED, REDIS = GROUPS = ("index", "mirrors", "derived values", "Redis memory")
 
-#: Bytes of the blocks that `st_blocks` counts, whatever the file system has (POSIX).
+#: Bytes of the blocks that `st_blocks` counts, whatever the block size of the file system.
 _BLOCK_BYTES = 512
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -41,7 +41,7 @@ def ordered(groups: dict[str, Sequence[DiskPart]]) -> tuple[DiskPart, ...]:
 def taken_by(path: Path) -> int:
     """Return the bytes that a file, or everything in a folder, takes on its disk.
 
-    A file that is removed meanwhile counts nothing. Links are not followed.
+    A file that is removed meanwhile counts as 0 bytes. Links are not followed.
     """
     return sum(_sizes(path))
 

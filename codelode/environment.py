@@ -67,7 +67,7 @@ def client_settings(environment: Mapping[str, str] = os.environ) -> ClientSettin
     )
 
 
-#: The variables of a client that are no secrets.
+#: The variables of a client that hold no secret.
 _SHOWN = (
     *("DATA", "SERVER", "TOKEN_FILE", "TOKEN_WITHOUT_TLS"),
     *("TLS_CA", "TLS_CLIENT_CERTIFICATE", "TLS_CLIENT_KEY"),
@@ -75,7 +75,7 @@ _SHOWN = (
 
 
 def client_variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables of a client that are set, for a file; the token is not among them."""
+    """Return the variables of a client that are set and may be written to a file: no secrets."""
     found = {name.upper(): value for name, value in environment.items()}
     names = (f"{PREFIX}{name}" for name in _SHOWN)
     return {name: found[name] for name in names if found.get(name)}
@@ -87,7 +87,7 @@ def variable(name: str, environment: Mapping[str, str] = os.environ) -> str:
 
 
 def without_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the environment for a program that is not ours: settings hold tokens and keys."""
+    """Return the environment for a foreign program, without settings: they hold tokens and keys."""
     return {
         name: value
         for name, value in environment.items()

@@ -1,8 +1,8 @@
 """Describe the work of a run that was planned and not begun.
 
-Which files a run indexes, and why it leaves out others, is exact. Chunks and tokens are those of a
-sample of the files, in proportion to the bytes of each language. So is the processor time that
-parsing takes, from which the time of the run follows, unless a model server elsewhere embeds.
+The files to index, and the reasons for leaving out others, are exact. Chunks, tokens, and the
+processor time of parsing are extrapolated from a sample of the files, by the bytes of each
+language. The time of the run follows from that of parsing, unless a model server elsewhere embeds.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-#: Processor time for each file, and for each second that parsing takes in the process of a plan,
-#: fitted to 19 runs of ten repositories with the embedded store and embedder. When these were
-#: repeated, the time that follows was within a fifth for all of them, and the processor time, which
-#: varies with what else the machine does, for 11 of them
+#: Processor time of a run for each file, and for each second that its plan takes to parse, seconds.
+#: Fitted to 19 runs of ten repositories with the embedded store and embedder. When the runs were
+#: repeated, the estimated duration was within a fifth of the measured one for all of them. The
+#: estimated processor time, which varies with the load of the machine, was so for 11 of them
 #: (tests/bench/results/2026-11-26-plan-parsing.json).
 FILE_S, PER_PARSING_S = 0.0099, 2.6
 
-#: The same for a run and a chunk, where nothing was parsed; these say less.
+#: Processor time for each run and each chunk, seconds: a less accurate estimate without parsing.
 RUN_S, CHUNK_S = 0.2, 0.0019
 
-#: Time for which a run waits besides, for messages and for git to pull little, seconds.
+#: Time that a run waits in addition, for messages and for git to pull a small change, seconds.
 WAIT_S = 0.6
 
-#: The part of a core that the processes of a run keep busy: they wait for each other now and then.
+#: The fraction of its cores that a run keeps busy: its processes sometimes wait for each other.
 CORE_RATE = 0.8
 
 
@@ -60,12 +60,12 @@ class Estimate:
     summaries: int = 0
     summary_tokens: int = 0  # of prompts and answers
     sampled: int = 0  # files that were parsed for this
-    seconds: float = 0.0  # that a run takes if no other goes on; 0: the embedder's speed is unknown
-    pull_s: float = 0.0  # of these for git, before anything is indexed
+    seconds: float = 0.0  # duration if no other run is active; 0: the embedder's speed is unknown
+    pull_s: float = 0.0  # the part of `seconds` that git takes before anything is indexed
 
     @property
     def work_s(self) -> float:
-        """Return the processor time that the run takes, by the number of files and chunks."""
+        """Return the processor time of the run, estimated from its files and chunks, seconds."""
         return work_s(self.files + self.removals, self.chunks)
 
     @property
@@ -82,7 +82,7 @@ class Estimate:
 
 
 def work_s(files: int, chunks: float) -> float:
-    """Return the processor time that a run of files with so many chunks takes."""
+    """Estimate the processor time of a run by the number of its files and chunks, seconds."""
     return RUN_S + files * FILE_S + chunks * CHUNK_S
 
 

@@ -1,4 +1,4 @@
-"""Private folders and files, replaced in one step, and the secrets in such files."""
+"""Create private folders and files, replace files in one step, and read secrets from files."""
 
 from __future__ import annotations
 

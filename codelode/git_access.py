@@ -1,4 +1,4 @@
-"""Give git what it needs to read a repository of others: a header of HTTP, or an ssh identity."""
+"""Represent the credentials with which git reads from a host: an HTTP header or an ssh identity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import IO
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A header of HTTP that git sends to the addresses below a URL; it may hold a secret."""
+    """An HTTP header that git sends to the addresses below a URL; it may hold a secret."""
 
     below: str
     text: str = field(repr=False)
@@ -21,9 +21,9 @@ class Header:
 class SshIdentity:
     """A private key and the host keys to accept, in files that live as long as this object.
 
-    `below`, if it is not empty, is what addresses begin with that git reaches by `url` instead.
-    ssh reads them from files alone. On Linux these are in memory, without a name in any folder, and
-    end with this process.
+    Git replaces `below`, unless it is empty, at the beginning of addresses by `url`. ssh reads keys
+    from files only. On Linux the files are in memory, have no name in any folder, and end with this
+    process.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class SshIdentity:
         for file in files:
             weakref.finalize(self, file.close)
         key, hosts = map(_path, files)
-        #: With these, and no configuration, ssh uses this key first, and these host keys alone.
+        #: With these and no configuration file, ssh uses this key first, and only these host keys.
         self.options = (
             f"-oIdentitiesOnly=yes -oIdentityFile={key} -oUserKnownHostsFile={hosts} "
             "-oGlobalKnownHostsFile=/dev/null -oUpdateHostKeys=no -oVerifyHostKeyDNS=no"

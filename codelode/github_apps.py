@@ -8,13 +8,13 @@ from __future__ import annotations
 from codelode.errors import InvalidSettings
 from codelode.sources import App
 
-#: A token may be valid for ten minutes, by the clock of the host. This is how long it is valid,
-#: and how much is allowed for clocks that differ, seconds.
+#: Validity of a token, and allowance for a clock that differs from that of the host, seconds. The
+#: host accepts at most ten minutes.
 VALID_S, SKEW_S = 480, 60
 
 
 def signed(app: App, private_key: str, *, now: float) -> str:
-    """Return a token of the app. Raises InvalidSettings if the key is no private RSA key."""
+    """Return a token of the app. Raises InvalidSettings if the key is not a private RSA key."""
     from joserfc import jwt
     from joserfc.errors import JoseError
     from joserfc.jwk import RSAKey

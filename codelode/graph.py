@@ -53,12 +53,15 @@ class Level(Generic[Node]):
     reached: dict[Node, None] = field(default_factory=dict)
 
     def reach(self, nodes: Iterable[Node]) -> None:
-        """Add the nodes that were not reached by fewer steps."""
+        """Add the nodes that were not reached in fewer steps."""
         self.reached |= {node: None for node in nodes if node not in self.seen}
 
 
 def levels(start: Iterable[Node], *, depth: int) -> Iterator[Level[Node]]:
-    """Walk breadth first, at most `depth` steps: the caller reports what each level reaches."""
+    """Yield the levels of a breadth-first walk of at most `depth` steps.
+
+    The caller tells each level which nodes it reaches.
+    """
     nodes = tuple(dict.fromkeys(start))
     seen: set[Node] = set()
     for distance in range(1, depth + 1):

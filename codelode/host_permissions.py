@@ -55,13 +55,13 @@ def _portless(place: str) -> str:
 
 
 def email_key(email: str) -> str:
-    """Return what stands for an e-mail address in stored permissions: a part of its SHA-256."""
+    """Return the key of an e-mail address in stored permissions: a part of its SHA-256."""
     return hashlib.sha256(email.strip().lower().encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
 class HostPermissions:
-    """Holds what the accounts of a host may read, at one moment.
+    """The repositories that the accounts of a host may read, at one moment.
 
     An account that is missing from `readers` reads nothing. An e-mail address that several accounts
     have verified is in `accounts` with an empty id, and matches none of them.
@@ -129,7 +129,7 @@ class PermissionsBuilder:
             self._accounts[key] = id if known == id else ""
 
     def grant(self, account: str, repositories: Iterable[str]) -> None:
-        """Let a known account read repositories; ids that are not known change nothing."""
+        """Let a known account read repositories; unknown ids have no effect."""
         self.grant_all([account], repositories)
 
     def grant_all(self, accounts: Iterable[str], repositories: Iterable[str]) -> None:
@@ -153,7 +153,7 @@ class PermissionsBuilder:
 
 @dataclass(frozen=True, slots=True)
 class SyncDeclaration:
-    """Holds what the sources file says about the permission sync of a connection."""
+    """The permission sync of a connection, as the sources file declares it."""
 
     name: str
     kind: str
@@ -166,11 +166,9 @@ class SyncDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class SyncOutcome:
-    """Holds what the last attempts to read the permissions of a connection gave.
+    """The results of the last attempts to read the permissions of a connection.
 
-    Times are seconds since the epoch.
-
-    `version` names the stored permissions; empty: there are none.
+    Times are seconds since the epoch. `version` names the stored permissions; empty: none.
     """
 
     version: str = ""
@@ -181,8 +179,8 @@ class SyncOutcome:
     repositories: int = 0
     accounts: int = 0
     requests: int = 0  # of the last attempt
-    wanted: str = ""  # the request for a sync that the last attempt answers
-    budget: RequestBudget = NO_BUDGET  # of requests, as the host told it last
+    wanted: str = ""  # the request for a sync that the last attempt answered
+    budget: RequestBudget = NO_BUDGET  # of requests, as the host last reported it
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +192,7 @@ class SyncState:
     wanted: str = ""  # the last request for a sync
 
     def is_due(self, now: float) -> bool:
-        """Return whether permissions are to be read now."""
+        """Return whether it is time to read the permissions."""
         every_s = self.declared.every_s
         if self.outcome.error:
             every_s = min(every_s, RETRY_S)

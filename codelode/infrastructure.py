@@ -23,8 +23,8 @@ class Family(StrEnum):
     KUSTOMIZATION = "kustomization"
 
 
-#: The first match counts. Patterns may be wide: no blocks are found in a file without any.
-#: Whatever precedes another repetition is atomic, so that the time is linear in the path.
+#: The first match counts. Patterns may be broad, because a file without blocks yields none. A
+#: repetition before another one is atomic, so that the time is linear in the length of the path.
 _PATHS = (
     (Family.GITHUB_WORKFLOW, r"(?:.*/)?\.(?:github|gitea|forgejo)/workflows/[^/]+\.ya?ml"),
     (Family.GITHUB_ACTION, r"(?:.*/)?action\.ya?ml"),
@@ -40,7 +40,7 @@ _PATHS = (
 )
 _BY_PATH = tuple((family, re.compile(pattern, re.DOTALL)) for family, pattern in _PATHS)
 
-#: Ends of all of these paths, which exclude nearly every file without a pattern.
+#: The endings of all these paths: a cheap test that excludes nearly every other file.
 _ENDS = (".yml", ".yaml", ".tpl", ".gotmpl", "kustomization")
 
 

@@ -32,10 +32,10 @@ FORGET_REF_TASK = "workers.forget_ref"
 DROP_MIRROR_TASK = "workers.drop_mirror"
 REAP_TASK = "workers.reap"
 MAINTAIN_TASK = "workers.maintain"
-MEASURE_TASK = "workers.measure"  # the space that the cluster takes
+MEASURE_TASK = "workers.measure"  # measure the disk use of the cluster
 PERMISSIONS_TASK = "workers.permissions"  # find the code hosts whose permissions are due
 MAP_TASK = "workers.map"  # make a map of the chunks of some repositories
-READ_PERMISSIONS_TASK = "workers.read_permissions"  # of one code host
+READ_PERMISSIONS_TASK = "workers.read_permissions"  # read the permissions of one code host
 SOURCES_TASK = "workers.sources"  # find the connections whose repositories are to be listed
 READ_SOURCE_TASK = "workers.read_source"  # list the repositories of one connection
 
@@ -44,7 +44,7 @@ class Priority(IntEnum):
     """The order in which workers take the messages of a queue: the lowest number first."""
 
     FIRST = 0
-    LATE = 3  # of runs that had more than their share of the workers, and pulls nobody waits for
+    LATE = 3  # files of runs that had more than their share, and pulls that nobody waits for
     BULK = 6  # files of runs of many files
     LATE_BULK = 9
 
@@ -58,9 +58,9 @@ class Priority(IntEnum):
         return self in (Priority.LATE, Priority.LATE_BULK)
 
 
-#: The lock under which a worker returns abandoned messages to their queues ends by itself after
-#: this, seconds. A worker that dies with it stops all redelivery until then; kombu's default is
-#: 300. Two workers that return the same message do no harm.
+#: Lifetime of the lock under which a worker returns abandoned messages to their queues, seconds. If
+#: a worker dies with the lock, nothing is redelivered until it expires; kombu's default is 300. Two
+#: workers that return the same message do no harm.
 RESTORE_LOCK_S = 10
 
 #: Prefix of the broker's keys, so that one Redis can serve several programs.
@@ -113,18 +113,20 @@ def pull_title(run: Run) -> str:
 
 
 def of_run(run: RunId) -> str:
-    """Return the end of the text that Flower shows of a job of the run."""
+    """Return the end of the text that Flower shows for a job of the run."""
     return f"(run {run})"
 
 
 def ref_title(repository: RepositoryName, ref: RefName) -> str:
-    """Return the text that Flower shows of a ref."""
+    """Return the text that Flower shows for a ref."""
     return f"{repository}@{quoted(ref)}"
 
 
 def broker_url(url: str) -> str:
-    """Return the URL of the Redis server as kombu and Flower write it; a socket is written
-    `unix://PATH?db=0` by the client library and `redis+socket://PATH?virtual_host=0` by them.
+    """Return the URL of the Redis server in the form of kombu and Flower.
+
+    The client library writes a socket as `unix://PATH?db=0`, they write it as
+    `redis+socket://PATH?virtual_host=0`.
     """
     parts = urlsplit(url)
     if parts.scheme != "unix":
@@ -136,7 +138,7 @@ def broker_url(url: str) -> str:
 def depth(connection: Any, queue: str) -> int:
     """Return the number of messages in the queue, over a kombu connection.
 
-    At its memory limit the server refuses the transaction in which kombu counts them.
+    kombu counts them in a transaction, which the server refuses at its memory limit.
     """
     channel = connection.default_channel
     pipe = channel.client.pipeline(transaction=False)

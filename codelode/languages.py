@@ -156,7 +156,7 @@ _TEST_DIRS = _words(
 _TEST_ENDS = ("tests", ".test", "-test", "_test")
 #: Source sets, recognised by their capital: `commonTest`, `jvmTest`.
 _TEST_FOLDER = re.compile(r"[a-z0-9]Tests?\Z")
-#: Words that end like test folders.
+#: Folders whose names only end like those of tests.
 _NOT_TESTS = _words("contests protests")
 _TEST_PREFIX = re.compile(r"^test[_-].+|^tests?\.\w+$")
 #: Tests of shells and JavaScript are named `a.bats` and `a.test.ts`. `src/test-run.ts` is source of
@@ -294,7 +294,7 @@ def _may_hold_docs(path: str) -> bool:
 
 
 def traits(path: str) -> str:
-    """Return everything that `detect`, `category`, `is_generated` and `family_of` read of a path.
+    """Return everything that `detect`, `category`, `is_generated` and `family_of` read in a path.
 
     Files with equal contents and equal traits have the same language and category, wherever they
     are. Traits are part of the cache key of a parse, which depends on nothing else of the path.

@@ -41,19 +41,19 @@ AHEAD_MS = 1_000
 BULK_FILES = 256
 
 #: Bulk runs that wait at a stage are owed the time that the others spend there, divided by this.
-#: They have their turn when they have waited for AHEAD_MS of it. So they do not delay a push, and
-#: pushes without a pause do not stop them.
+#: They get a turn when they are owed any. They begin AHEAD_MS in debt, so they do not delay a push;
+#: and continuous pushes do not stop them.
 BULK_SHARE = 8
 
-#: What bulk runs have had too much at most, milliseconds. A long call may have begun when nobody
-#: else was there, and they are not to wait for BULK_SHARE times its duration.
+#: Largest debt of bulk runs for time beyond their share, milliseconds. A long call may have begun
+#: when no other run was there; they must not wait for BULK_SHARE times its duration.
 BULK_DEBT_MS = 5_000
 
 #: Most time that a run can save up while it has no work at a stage, milliseconds.
 SAVED_MS = 10_000
 
-#: Least time for which a run indexes before a newer one of its ref supersedes it, seconds. A run
-#: that takes less ends by itself, and a newer one needs a plan of its own.
+#: Least time for which a run indexes before a newer one of its ref supersedes it, seconds. Until
+#: then it may soon end by itself, and the newer one needs a plan of its own.
 SUPERSEDE_S = 20.0
 
 
@@ -63,7 +63,7 @@ class Catalog(Protocol):
     def register(self, repository: Repository) -> None:
         """Add the repository without patterns and label, or update a known one.
 
-        An update changes the URL and the default ref alone.
+        An update changes only the URL and the default ref.
         """
 
     def set_patterns(
@@ -90,9 +90,9 @@ class Catalog(Protocol):
     def groups(self) -> Mapping[RepositoryName, str]:
         """Return the group of each repository that has one, in one round trip.
 
-        It is that of the repositories with the same label, and the same readers at the code host,
-        see `covers`. It is set with the plan of the first run, and stays as long as the repository
-        is registered. It is not part of a Repository, which callers are shown.
+        Repositories with the same label and the same readers at the code host share a group (see
+        `covers`). It is set with the plan of the first run, and stays as long as the repository is
+        registered. It is not a field of Repository, which callers may see.
         """
 
     def group(self, name: RepositoryName) -> str:
@@ -116,7 +116,7 @@ class Catalog(Protocol):
         """Return the refs of each repository, in two round trips; none for an unknown one."""
 
     def ref_counts(self, names: Sequence[RepositoryName]) -> Mapping[RefName, int]:
-        """Return how many of the repositories have each ref; of thousands of them within 0.1 s."""
+        """Return how many of the repositories have each ref, within 0.1 s for thousands of them."""
 
     def unregister(self, name: RepositoryName) -> None:
         """Remove the repository with its refs, file records, and runs, if it is registered.
@@ -167,13 +167,13 @@ class WorkItem:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Says how much of the workers a run gets while other runs want them too.
+    """The share of the workers that a run gets while other runs compete for them.
 
-    The runs of a kind get time at each stage in the relation of their weights.
+    Bulk runs divide their time at each stage in proportion to their weights; so do the other runs.
     """
 
     weight: int = 1
-    is_bulk: bool | None = None  # gives way to others; None: if it has more than BULK_FILES files
+    is_bulk: bool | None = None  # gives way to others; None: if the run has more than BULK_FILES
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class FileManifest:
     makes_default: bool = False  # the ref becomes the default one of its repository
     is_pinned: bool = False  # only with `makes_default`; see `Repository`
     follows_default: bool = False  # likewise
-    replaces: RefName | None = None  # with `makes_default`: the default ref before, if it leaves
+    replaces: RefName | None = None  # with `makes_default`: the former default ref, to be removed
     notices: tuple[str, ...] = ()  # of the run
     committed_at: float = 0.0  # when the commit was made
     share: Share = Share()
@@ -199,7 +199,7 @@ class FileManifest:
 
     @property
     def is_bulk(self) -> bool:
-        """Return whether the run gives way to those that are not."""
+        """Return whether the run gives way to runs that are not bulk."""
         given = self.share.is_bulk
         return len(self.items) > BULK_FILES if given is None else given
 
@@ -234,7 +234,7 @@ class Runs(Protocol):
     def recent(self, visible: Visibility, *, limit: int = 20) -> tuple[Run, ...]:
         """Return the latest runs of the visible repositories, newest first.
 
-        A run that only plans is not among them when it is over: it says nothing about the index.
+        Finished runs that only planned are left out, because they say nothing about the index.
         """
 
     def claim(self, run: RunId, *, worker: str) -> int:
@@ -246,8 +246,8 @@ class Runs(Protocol):
     def unclaim(self, run: RunId, *, worker: str, for_s: float, reason: str) -> None:
         """Release this worker's claim of a pull, without counting an attempt.
 
-        Its message is delivered again in `for_s` seconds. `reason` is shown as what the run waits
-        for until its pull is claimed again.
+        Its message is delivered again in `for_s` seconds. Until the pull is claimed again, `reason`
+        is shown as what the run waits for.
         """
 
     def end(
@@ -278,9 +278,9 @@ class Runs(Protocol):
         """End runs for which a newer one of their ref is next, and return the newer ones.
 
         These became active: send their pulls. A run is ended as CANCELLED when it has indexed for
-        SUPERSEDE_S, and for as long as planning it took, so that pushes without a pause do not keep
-        a repository from being indexed. What it has indexed stays. Runs that process unchanged
-        files again are neither ended nor the reason for it.
+        SUPERSEDE_S, and for as long as its planning took, so that continuous pushes do not keep a
+        repository from being indexed. What it has indexed stays. A run that processes unchanged
+        files again is never ended, and supersedes no other.
         """
 
     def successor(self, run: RunId) -> RunId | None:
@@ -337,10 +337,10 @@ class Feeder(Protocol):
         """
 
     def owes(self, stage: str) -> bool:
-        """Return whether bulk runs that wait at a stage have their turn.
+        """Return whether it is the turn of bulk runs that wait at a stage.
 
-        Other runs have files there too, and have spent BULK_SHARE times as much there; what
-        bulk runs have had too much counts up to BULK_DEBT_MS.
+        It is if other runs have files there too, and have spent BULK_SHARE times as much time.
+        The debt of bulk runs for time beyond their share is at most BULK_DEBT_MS.
         """
 
     def pass_on(self, run: RunId, paths: Sequence[str], *, stage: str) -> None:
@@ -353,11 +353,11 @@ class Feeder(Protocol):
     def put_off(
         self, run: RunId, paths: Sequence[str], *, worker: str, for_s: float, reason: str
     ) -> None:
-        """Release this worker's claims because a server is away, without counting an attempt.
+        """Release this worker's claims because a server is unreachable; count no attempt.
 
         The messages are delivered again in `for_s` seconds, to any worker. Has no effect on files
-        that this worker has not claimed. `reason` is shown as what the run waits for until one of
-        its files is done.
+        that this worker has not claimed. Until a file of the run is done, `reason` is shown as what
+        the run waits for.
         """
 
     def done(self, run: RunId, records: Sequence[FileRecord]) -> Advance:
