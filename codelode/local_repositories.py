@@ -2,8 +2,8 @@
 
 Git follows links and references out of a repository: a linked worktree, a common folder, borrowed
 objects, and symbolic links in place of objects, refs, or the files that list them. Each of them is
-resolved, and so is everything that it leads to. A repository may change after one check, so every
-run checks it again. A file that git could read differently from this module is refused.
+resolved and checked, and so is everything that it leads to. A repository may change after a check,
+so every run checks it again. A file that git could read differently from this module is refused.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _check_tree(folder: Path, require: _Require, seen: set[Path]) -> None:
 
 
 def _alternates(objects: Path, require: _Require, depth: int) -> Iterator[Path]:
-    """Yield the folders of objects that this one borrows from, resolved, however deep."""
+    """Yield the folders of objects that this one borrows from, directly or not, resolved."""
     listed = objects / "info" / "alternates"
     if not depth or not listed.is_file():
         return

@@ -30,7 +30,7 @@ def is_on_loopback(address: str) -> bool:
 
 
 def is_unreadable_on_the_way(url: str) -> bool:
-    """Return whether nobody else can read what passes: by https, or by http to this machine."""
+    """Return whether nobody can read the traffic on the way: https, or http to this machine."""
     from urllib.parse import urlsplit  # every command imports this module, few call this
 
     parts = urlsplit(url)

@@ -37,8 +37,8 @@ FileKey = tuple[RepositoryName, str]  # one file of a repository: repository nam
 #: The ref of a caller that names none: the default ref of the repository.
 DEFAULT_REF = RefName("HEAD")
 
-#: The ref of a checkout's files with their uncommitted changes, and where such refs are in git:
-#: among those that each linked work tree has of its own.
+#: The ref of a checkout's files with their uncommitted changes, and the prefix of such refs in git,
+#: which keeps refs with this prefix for each linked work tree separately.
 WORKING_COPY = RefName("worktree")
 WORKING_COPIES = "refs/worktree/codelode/"
 
@@ -105,11 +105,11 @@ class RunState(StrEnum):
 
 
 class RunKind(StrEnum):
-    """The purposes of runs."""
+    """The purpose of a run."""
 
     INDEX = "index"
     PLAN = "plan"  # it ends with an estimate
-    TRIAL = "trial"  # likewise, and its repository was registered for it alone
+    TRIAL = "trial"  # likewise; its repository was registered only for this run
 
 
 class Reprocess(StrEnum):
@@ -117,7 +117,7 @@ class Reprocess(StrEnum):
 
     FAILED = "failed"  # files whose last attempt failed
     SUMMARIES = "summaries"  # files that lack summaries
-    DEFAULT = "default"  # files that lack the mark of the default ref, which the ref becomes
+    DEFAULT = "default"  # files without the mark of the default ref, when the ref becomes that
 
 
 class EdgeKind(StrEnum):
@@ -165,7 +165,7 @@ class Repository:
     default_ref: RefName = RefName("")  # branch or tag; empty until the first pull resolved it
     patterns: FilePatterns = ALL_FILES
     is_pinned: bool = False  # False: the default ref is only the one that was indexed first
-    follows_default: bool = False  # only if pinned: it is the source's default branch, as that is
+    follows_default: bool = False  # only if pinned: the default ref follows that of the source
     label: Label | None = None  # None: admins alone see it
 
 
@@ -443,12 +443,12 @@ class Run:
     summaries: int = 0  # summaries of the chunks and files that were stored
     summaries_missing: int = 0  # summaries that could not be made for them
     reprocess: tuple[Reprocess, ...] = ()
-    notices: tuple[str, ...] = ()  # what the caller may not expect, as another default ref
+    notices: tuple[str, ...] = ()  # what the caller may not expect, such as another default ref
     started_at: float = 0.0
     finished_at: float = 0.0
     kind: RunKind = RunKind.INDEX
     estimate: Estimate | None = None  # of a run that was PLANNED
-    is_bulk: bool = False  # gives way to runs that are not, once it is planned
+    is_bulk: bool = False  # once it is planned, it gives way to runs that are not bulk
 
 
 @dataclass(frozen=True, slots=True)
@@ -469,7 +469,7 @@ class Filters:
     not_repositories: tuple[RepositoryName, ...] = ()
     not_languages: tuple[str, ...] = ()
     not_paths: tuple[str, ...] = ()  # globs, as in `paths`
-    within: tuple[str, ...] = ()  # globs besides `paths`: a path matches one of each
+    within: tuple[str, ...] = ()  # more globs: a path must match one of these and one of `paths`
 
 
 @dataclass(frozen=True, slots=True)
@@ -511,7 +511,7 @@ class FileText(NamedTuple):
 class FileQuery:
     """A query to a chunk store for the files whose text, or a name in them, may match a pattern.
 
-    Of the filters those apply that hold for whole files: kinds, symbols, and block types do not.
+    Filters by kind, symbol, and block type are ignored, because they do not apply to whole files.
     """
 
     grams: Grams  # the text of each file must have them; NOTHING with `defines`
@@ -520,7 +520,7 @@ class FileQuery:
     visible: Visibility = field(kw_only=True)  # outer bound of the repositories
 
     def bounded(self) -> FileQuery | None:
-        """Return the query with the filters of files alone, limited to visible repositories.
+        """Return the query with only the filters of files, limited to visible repositories.
 
         None if no repository is left. Stores call this before they filter.
         """
@@ -572,9 +572,9 @@ def chunk_id(
     """Return the SHA-256 of repository, path, start line, and content, in hex.
 
     `ordinal` distinguishes equal contents that start on the same line (pieces of a minified file).
-    `version` distinguishes chunks of two versions of a file at the same path whose texts are equal:
-    the first chunks by the text and the summary of the whole file, which are found by them, those
-    that continue a definition by its place.
+    `version` distinguishes chunks with equal texts in two versions of a file at the same path. For
+    the first chunk, it identifies the text and the summary of the whole file; for a chunk that
+    continues a definition, it is the place of that definition.
     """
     parts = [repository, path, str(start_line), content, str(ordinal) if ordinal else ""]
     if version:

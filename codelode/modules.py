@@ -1,8 +1,8 @@
-"""Name modules across repositories: what a file imports from a package, and where a package has it.
+"""Name modules across repositories, to find the file of a package that another repository imports.
 
-A file is found by its place: its path without extension, source roots, and the name that stands for
-a folder. `tokio/src/net/mod.rs` and the module `net` of the crate in `tokio` have the place
-`tokio/net`. A place depends on the path alone, so it never becomes stale.
+A file is found by its place: its path without extension, source roots, and a name that stands for
+its folder, such as `mod`. `tokio/src/net/mod.rs` and the module `net` of the crate in `tokio` have
+the place `tokio/net`. A place depends only on the path, so it never becomes stale.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Module(NamedTuple):
 
 
 def module(ecosystem: str, written: str, name: str = "") -> Module:
-    """Return the module of an import as it is written, and of a name that it imports."""
+    """Return the module of an import as written, or of a name that is imported from it."""
     parts = [*written.split(SEPARATORS[ecosystem]), name]
     return Module(ecosystem, tuple(part for part in parts if part not in ("", "*", "self")))
 

@@ -2,7 +2,7 @@
 
 Rankers compare the names of up to 200 chunks per search, and normalising them takes longer than all
 other work of a ranker. The result is therefore plain text that a store can keep with the chunk; it
-is computed at query time only if the store does not.
+is computed at query time only if the store does not keep it.
 """
 
 from __future__ import annotations

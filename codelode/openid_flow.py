@@ -1,9 +1,9 @@
 """The authorization code flow of OpenID Connect with PKCE, for commands and for the web page.
 
 The caller sends the browser to the issuer with `LoginRequest.url`, and later exchanges the code
-with which it comes back for tokens (`code_form`). `tokens` checks that they belong to this login;
-the gateway checks the rest, as of every token. This module imports the standard
-library alone, because clients use it.
+that the browser brings back for tokens (`code_form`). `tokens` checks that they belong to this
+login; the gateway checks the rest, as for every token. This module imports only the standard
+library, because clients use it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SCOPES = "openid email offline_access"
 
 @dataclass(frozen=True, slots=True)
 class LoginRequest:
-    """Holds the secrets of one login: they connect the answer of the browser with its start."""
+    """The secrets of one login, which tie the answer of the browser to the request."""
 
     state: str
     verifier: str
@@ -33,7 +33,7 @@ class LoginRequest:
 
     @classmethod
     def of(cls, seed: str) -> LoginRequest:
-        """Return the request of a secret seed; the same one for the same seed."""
+        """Derive the request from a secret seed; the same seed gives the same request."""
         return cls(*(_derived(seed, name) for name in ("state", "verifier", "nonce")))
 
     @property
@@ -56,7 +56,7 @@ class LoginRequest:
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}"
 
     def code_form(self, code: str, *, client_id: str, redirect_uri: str) -> dict[str, str]:
-        """Return what is posted to the issuer's token endpoint for the code."""
+        """Return the form to post to the issuer's token endpoint for the code."""
         return {
             "grant_type": "authorization_code",
             "code": code,
@@ -66,7 +66,7 @@ class LoginRequest:
         }
 
     def has_state(self, given: str) -> bool:
-        """Return whether the browser brings the state with which it was sent."""
+        """Return whether this is the state with which the browser was sent."""
         return hmac.compare_digest(given.encode(), self.state.encode())
 
     def tokens(self, answer: Mapping[str, object], issuer: str) -> tuple[str, str]:
@@ -80,7 +80,7 @@ class LoginRequest:
             raise Unauthenticated(f"the issuer refuses the login: {refusal(answer, 'id token')}")
         said = claims(token)
         if said.get("iss") != issuer or said.get("nonce") != self.nonce:
-            raise Unauthenticated("the token that came is of another login; try again")
+            raise Unauthenticated("the issuer sent a token of another login; try again")
         return token, str(answer.get("refresh_token") or "")
 
 
@@ -89,7 +89,7 @@ def new_seed() -> str:
 
 
 def code_of(answer: Mapping[str, str], issuer: str) -> str:
-    """Return the code that the browser brings. Raises Unauthenticated if it brings another."""
+    """Return the code that the browser brings. Raises Unauthenticated if the issuer gave none."""
     if answer.get("iss", issuer) != issuer:
         raise Unauthenticated(f"the browser came back from another issuer, {answer['iss']!r}")
     if "code" not in answer:
@@ -98,7 +98,7 @@ def code_of(answer: Mapping[str, str], issuer: str) -> str:
 
 
 def refresh_form(refresh_token: str, client_id: str) -> dict[str, str]:
-    """Return what is posted to the issuer's token endpoint for the next token."""
+    """Return the form to post to the issuer's token endpoint for the next token."""
     return {
         "grant_type": "refresh_token",
         "refresh_token": refresh_token,
@@ -107,7 +107,7 @@ def refresh_form(refresh_token: str, client_id: str) -> dict[str, str]:
 
 
 def revocation_form(refresh_token: str, client_id: str) -> dict[str, str]:
-    """Return what is posted to the issuer's revocation endpoint (RFC 7009)."""
+    """Return the form to post to the issuer's revocation endpoint (RFC 7009)."""
     return {"token": refresh_token, "token_type_hint": "refresh_token", "client_id": client_id}
 
 

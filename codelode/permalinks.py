@@ -44,9 +44,9 @@ def permalink(url: str, revision: str, path: str, start_line: int, end_line: int
 
 @lru_cache(maxsize=1024)
 def _web_of(url: str) -> tuple[Callable[[_Source], str], str, str] | None:
-    """Return how the host of a repository links, its web pages, and the repository there.
+    """Return the function that makes links of the host, its URL, and the repository's path there.
 
-    Cached, because every hit of a search asks.
+    Cached, because it is called for every hit of a search.
     """
     found = remote(url)
     if found is None:

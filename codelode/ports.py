@@ -125,9 +125,9 @@ class ChunkSearch(Protocol):
     async def holding(self, query: FileQuery) -> Sequence[FileKey]:
         """Return the files at the ref that have the trigrams of the query, in order.
 
-        All of them, and with NOTHING all files inside the filters; a few may lack the trigrams.
-        With `defines`, those that define such a name; a few may not.
-        Sees all `replace` calls that returned before, from this or another process.
+        The result is complete, but a few of its files may lack the trigrams; with NOTHING it has
+        all files inside the filters. With `defines`, it has the files that define such a name; a
+        few may not. Sees all `replace` calls that returned before, from this or another process.
         """
 
     async def files(
@@ -143,8 +143,8 @@ class ChunkSearch(Protocol):
     ) -> Mapping[FileKey, FileText]:
         """Return the text of each file at the ref, in one round trip; files not there are left out.
 
-        It takes less than `files` where nothing else of the chunks is needed. Only lines that have
-        all needed trigrams are asked for: others may be blank, or missing at the end of the text,
+        Cheaper than `files` if nothing else of the chunks is needed. `needed`: only lines that have
+        all these trigrams are sure to be in the text; others may be blank or missing at its end,
         and files without such a line may be left out.
         """
 
@@ -188,7 +188,7 @@ class Checked(Protocol):
     """A model behind a server that can be asked whether it answers."""
 
     def check(self) -> None:
-        """Return if the server answers, in a single attempt of seconds and without using the model.
+        """Return if the server answers a single attempt, within seconds, without using the model.
 
         Otherwise raises the error that a use of the model would raise.
         """
@@ -379,7 +379,7 @@ class ReferenceIndex(Protocol):
     def holding(
         self, repositories: Sequence[RepositoryName], ref: RefName, names: Sequence[str]
     ) -> Mapping[RepositoryName, tuple[str, ...]]:
-        """Return which of the names the repositories use, at any ref of those that have this one.
+        """Return which of the names each repository that has the ref uses, at any of its refs.
 
         In one round trip for hundreds of repositories. Omits those that use none.
         """
@@ -476,14 +476,14 @@ class SemanticQueryCache(Protocol):
         """Release connections."""
 
 
-#: Time after which a call that was never released counts as over, seconds: more than a connection
-#: to the gateway lasts. It frees the places of a gateway that died.
+#: Time after which a call that was never released counts as over, seconds: longer than a connection
+#: to the gateway lasts. It frees what the calls of a gateway that died have taken.
 CALL_LEASE_S = 720.0
 
 
 @dataclass(frozen=True, slots=True)
 class CallLimit:
-    """Bounds how often and how many at once; 0 means that this does not limit."""
+    """A limit on the rate of calls and on concurrent calls; 0: no limit."""
 
     per_minute: int = 0  # tokens that the bucket gains per minute
     burst: int = 1  # tokens that a full bucket has
@@ -491,25 +491,25 @@ class CallLimit:
 
 
 class CallLimits(Protocol):
-    """Token buckets and counts of the calls at work, by name. A failure of a server is no error."""
+    """Token buckets and counts of active calls, by name. No error if a server fails."""
 
     async def take(self, name: str, call: str, limit: CallLimit) -> float | None:
-        """Admit the call: take a token, and count it as at work until `release`.
+        """Admit the call: take a token, and count the call as active until `release`.
 
         Returns 0 if it is admitted. Otherwise nothing changes; the result is the time in seconds
-        until there is a token, or None if as many calls as allowed are at work. A call whose
+        until there is a token, or None if as many calls as allowed are active. A call whose
         `release` is missing counts for CALL_LEASE_S.
         """
 
     async def release(self, name: str, call: str) -> None:
-        """Count the call as over. Ignores calls that are not at work."""
+        """Count the call as over. Ignores calls that are not active."""
 
     async def close(self) -> None:
         """Release connections."""
 
 
 class ExpiringValues(Protocol):
-    """Values that end by themselves, by name: sessions, single-use links, known deliveries."""
+    """Values that expire, by name: sessions, single-use links, known deliveries."""
 
     async def put(self, name: str, value: bytes, *, ttl_s: float) -> None:
         """Store the value in place of an earlier one. Raises Busy if there is no memory for it."""
@@ -518,10 +518,10 @@ class ExpiringValues(Protocol):
         """Store the value and return True, or return False if the name has one."""
 
     async def replace(self, name: str, value: bytes) -> None:
-        """Replace the value if the name still has one; it ends when the earlier one would have."""
+        """Replace the value if the name has one; it expires when the earlier one would have."""
 
     async def get(self, name: str) -> bytes | None:
-        """Return the value, or None if there is none or it has ended."""
+        """Return the value, or None if there is none or it has expired."""
 
     async def take(self, name: str) -> bytes | None:
         """Remove the value and return it; of concurrent callers, one gets it."""
@@ -542,7 +542,7 @@ class StageOutputs(Protocol):
     def get(
         self, run: RunId, paths: Sequence[str], parts: Sequence[str]
     ) -> tuple[Mapping[str, bytes], ...]:
-        """Return those of the parts that are there, for each path, in one round trip."""
+        """Return the parts that are stored for each path, in one round trip."""
 
     def drop(self, run: RunId, paths: Sequence[str]) -> None:
         """Remove all parts of the paths."""
@@ -565,7 +565,7 @@ class ApiKeys(Protocol):
         """Store the key; return False, and store nothing, if its name is taken."""
 
     def get(self, id: str) -> ApiKey | None:
-        """Return the key of that id, also one that has expired."""
+        """Return the key of that id, even if it has expired."""
 
     def all(self) -> tuple[ApiKey, ...]:
         """Return all keys, by name."""
@@ -593,13 +593,13 @@ class DiskUse(Protocol):
 class ChunkMaps(Protocol):
     """Maps of chunks in two dimensions, one for each set of repositories. Its methods block.
 
-    At most `chunk_map.MAX_MAPS` that are over are kept, the latest ones.
+    The latest `chunk_map.MAX_MAPS` finished maps are kept.
     """
 
     def begin(self, state: MapState) -> bool:
-        """Store the state of a map that is to be made; False: a worker makes it now.
+        """Store the state of a map to make; return False if a worker is making it already.
 
-        A map that was made before stays readable until the new one is there.
+        An earlier map stays readable until the new one is there.
         """
 
     def report(self, state: MapState, packed: bytes | None = None) -> bool:
@@ -609,7 +609,7 @@ class ChunkMaps(Protocol):
         """
 
     def states(self) -> tuple[MapState, ...]:
-        """Return the state of each map, the one that was reported last first."""
+        """Return the state of each map, the most recently reported one first."""
 
     def made_at(self, repositories: Sequence[RepositoryName]) -> float | None:
         """Return when the last map of exactly these repositories was made; None: there is none."""
@@ -622,19 +622,19 @@ class ChunkMaps(Protocol):
 
 
 class Documents(Protocol):
-    """JSON documents of servers that speak for themselves, such as issuers of tokens."""
+    """JSON documents of web servers, such as issuers of tokens."""
 
     def get(self, url: str) -> dict[str, object]:
-        """Return the JSON object at the URL. Raises Unavailable if it cannot be had."""
+        """Return the JSON object at the URL. Raises Unavailable if it cannot be fetched."""
 
     def post(self, url: str, form: Mapping[str, str]) -> dict[str, object]:
-        """Return the JSON object that answers a form, also one that refuses it (status 4xx).
+        """Post a form and return the JSON object of the answer, even of a refusal (status 4xx).
 
-        Raises Unavailable if it cannot be had.
+        Raises Unavailable if there is no such answer.
         """
 
     def tell(self, url: str, form: Mapping[str, str]) -> None:
-        """Send a form whose answer has no content. Raises Unavailable if it is not accepted."""
+        """Post a form whose answer has no content. Raises Unavailable if it is not accepted."""
 
 
 class PermissionStates(Protocol):
@@ -662,7 +662,7 @@ class PermissionStates(Protocol):
         """Return the stored permissions of a connection, or None."""
 
     def want(self, name: str) -> None:
-        """Have the permissions of a declared connection read soon, also if that goes on now."""
+        """Ask for a read of a declared connection's permissions, even if a read is in progress."""
 
     def hold(self, name: str, owner: str, *, for_s: float) -> bool:
         """Take a connection, or keep it; return False if another owner holds it."""
@@ -696,7 +696,7 @@ class SourceStates(Protocol):
         """Return the repositories that are followed for a connection."""
 
     def entrust(self, name: str, owner: str, urls: Mapping[str, str]) -> None:
-        """Replace what git may read with the token of a connection: the URL for each name here.
+        """Replace the URLs that git may read with a connection's token, by the repository's name.
 
         Has no effect if the owner does not hold the connection.
         """
@@ -705,9 +705,9 @@ class SourceStates(Protocol):
         """Return the URL at which git may read a repository with the token; empty: none."""
 
     def want(self, name: str, mode: Mode) -> None:
-        """Have a declared connection listed soon, also if that goes on now.
+        """Ask for a listing of a declared connection, even if a listing is in progress.
 
-        An earlier request that is not answered yet keeps its mode, if that includes this one.
+        An earlier request that is not answered yet keeps its mode if that includes this one.
         """
 
     def hold(self, name: str, owner: str, *, for_s: float) -> bool:

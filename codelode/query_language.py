@@ -45,14 +45,14 @@ _FILTER = re.compile(
 )
 #: Ends of the word before, and beginnings of the word behind, that make a word a part of code.
 _OPENS, _CLOSES = tuple("{([="), tuple("})]=")
-#: What a value in front of a regular expression has only if it belongs to the expression.
+#: Signs in a value by which a filter in front of a regular expression belongs to the expression.
 _OF_EXPRESSIONS = re.compile(r"[\\()\[\]+^$|{}]|\.\*")
 _TEXT_OR_EXPRESSION = (
     r'(?P<no>-?)(?:"(?P<literal>[^"]++)"'
     r"|/(?P<expression>(?![\s*])(?:[^/\\]|\\.)++)(?<!\s)/)"
 )
 _TEXT = re.compile(rf"(?<!\S){_TEXT_OR_EXPRESSION}(?!\S)|(?<!\S)(?P<or>or)(?!\S)")
-#: What a query consists of if its parentheses are groups.
+#: The tokens of a query whose parentheses are groups.
 _PART = re.compile(
     r"(?P<space>\s++)|(?P<open>-?\()|(?P<close>\))"
     rf"|{_TEXT_OR_EXPRESSION}(?![^\s)])|(?P<or>or)(?![^\s)])|(?P<word>[^\s()]++)"
@@ -70,7 +70,7 @@ MAX_TEXTS = 20
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A part of a query that is no word of it."""
+    """A part of a query other than its words: a filter, a text, an expression, or a group."""
 
     text: str  # as it is written
     at: int  # number of its first character, from 1
@@ -146,13 +146,13 @@ class WrittenFilter(Written):
 class QueryParts:
     """A query by its parts."""
 
-    words: str  # by which it is ranked; empty: it only narrows
+    words: str  # by which it is ranked; empty: it only filters
     filters: tuple[WrittenFilter, ...]
     texts: tuple[WrittenPart, ...]
 
 
 def parts_of(text: str, filters: Sequence[WrittenFilter] | None = None) -> QueryParts:
-    """Return the parts of a query, with these filters or all; most have only words."""
+    """Return the parts of a query. `filters`: those that count as such; None: all in the text."""
     filters = written_filters(text) if filters is None else tuple(filters)
     texts = written_texts(_blanked(text, filters))
     filters = tuple(_in_groups(filters, texts))
@@ -167,7 +167,7 @@ def words_of(text: str) -> str:
 def written_texts(text: str) -> tuple[WrittenPart, ...]:
     """Return the texts and expressions in a query without filters, and groups of them.
 
-    None count if an `or` has one of them on one side and a word on the other.
+    There are none if an `or` has one of them on one side and a word on the other.
     """
     if not ('"' in text or "/" in text) or "\n" in text.strip():
         return ()
@@ -256,7 +256,7 @@ def _item(token: re.Match[str], *, is_alone: bool) -> WrittenPart | str:
 
 
 def _group(text: str, level: _Level, end: int) -> WrittenGroup | None:
-    """Return the group that ends here; None: it has less than two parts, or an `or` too many."""
+    """Return the group that ends here; None: it has fewer than two parts, or a misplaced `or`."""
     assert level.opened is not None
     items = level.items
     around = zip(["or", *items], items, [*items[1:], "or"], strict=False)
@@ -273,7 +273,7 @@ def _group(text: str, level: _Level, end: int) -> WrittenGroup | None:
 
 
 def _joined(items: Sequence[WrittenPart | str]) -> tuple[WrittenPart, ...]:
-    """Return the parts of a query, in which an `or` joins those that are wanted."""
+    """Return the parts of a query; an `or` between parts that are not excluded joins them."""
     made: list[WrittenPart] = []
     around = zip(["", *items], items, [*items[1:], ""], strict=False)
     if any(one == "or" and isinstance(a, str) != isinstance(b, str) for a, one, b in around):
@@ -310,8 +310,8 @@ def without(text: str, written: Iterable[Written]) -> str:
 def leading_filters(text: str) -> tuple[tuple[WrittenFilter, ...], str]:
     r"""Return the filters before a regular expression, and the expression, which is not empty.
 
-    What has the signs of an expression in its value is a part of it: `path:\s*(\w+)`. So is a group
-    with such a value.
+    A filter with signs of an expression in its value belongs to the expression: `path:\s*(\w+)`. So
+    does a group with such a filter.
     """
     found: list[WrittenFilter] = []
     before_text = iter(_read(text).__next__, None)

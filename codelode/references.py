@@ -44,14 +44,14 @@ _KINDS = {mark: kind for kind, mark in _MARKS.items()}
 #: Imported names that stand for the module itself, and for its default export.
 MODULE, DEFAULT = "*", "default"
 
-#: Separates what an entry is found by from the lines of the use.
+#: Separates the lookup key of an entry from the lines of the use.
 _LINES = "\0"
 
 _FIRST = re.compile(r"[\w$]+")
 
 
 def lookup_key(entry: str) -> str:
-    """Return what an entry is found by: all of it but the lines."""
+    """Return the text by which an entry is found: the entry without the lines."""
     return entry.partition(_LINES)[0]
 
 

@@ -1,7 +1,7 @@
 """Register a repository in the catalog, after checking its address, name, and patterns.
 
-It is in the kernel because both sides register repositories: the gateway for its callers, and the
-write side for repositories that announce themselves.
+This is in the kernel because both sides register repositories: the gateway for its callers, and the
+write side for the repositories of code hosts that it follows.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def register(
     exclude: Sequence[str] | None = None,
     local_paths: str,
 ) -> Repository:
-    """Register the repository, or give a registered one other patterns.
+    """Register the repository, or replace the patterns of a registered one.
 
     An empty `name` is derived from the URL. Patterns that are None stay as they are. `local_paths`:
     see the setting. Raises InvalidQuery, and Denied for a name that is not `visible`, whether or
-    not such a repository exists. Nothing is stored unless all of it is in order.
+    not such a repository exists. Nothing is stored unless every argument is valid.
     """
     url = addresses.check_url(url, local_paths=local_paths)
     checked = addresses.check_name(name) if name else addresses.default_name(url)
@@ -49,7 +49,7 @@ def register(
             f"{checked!r} is already the name of {known.url}; "
             "pass another name for this one alone, or remove that repository first",
         )
-    if known is None:  # else the default ref, which a run may just be choosing, would be reset
+    if known is None:  # registering again would reset the default ref, which a run may be choosing
         catalog.register(Repository(checked, url))
     catalog.set_patterns(checked, include=included, exclude=excluded)
     return known or Repository(checked, url)

@@ -1,4 +1,4 @@
-"""Globs over the names of repositories, as keys and access rules have them.
+"""Globs over the names of repositories, as API keys, access rules, and scopes use them.
 
 `*` stands for a part of a name without `/`, and `**` for anything: `payments/*` matches
 `payments/api`, and `**` matches every name.
@@ -21,7 +21,10 @@ _GLOB = re.compile(r"[A-Za-z0-9._/*?-]+")
 
 
 def problem(globs: Sequence[str], *, of: str = "repositories") -> str:
-    """Return what is wrong with a list of globs over names, with the remedy; empty: nothing."""
+    """Return what is wrong with a list of globs over names, with the remedy; empty: nothing.
+
+    The text follows the name of the list: `repositories` `holds 'a b'; …`.
+    """
     if len(globs) > MAX_GLOBS:
         return f"has {len(globs):,} globs, at most {MAX_GLOBS} are allowed; use '*' or '**'"
     for glob in globs:

@@ -1,4 +1,4 @@
-"""Represent what is known of the repositories of a connection, and the state of following them.
+"""Represent the followed repositories of a connection, and the state of following them.
 
 The write side lists the repositories of code hosts and stores what it found; the read side shows
 it, and asks for another listing.
@@ -22,12 +22,12 @@ RETRY_S = 300
 MAX_CHANGES = 1_000
 
 
-#: Share of an interval by which a listing may be earlier, so that those of many connections spread.
+#: Largest part of the interval by which a listing may come early, which spreads the listings.
 JITTER = 0.1
 
 
 def fraction(*of: object) -> float:
-    """Return a number from 0 to 1 that is the same for the same values, and random otherwise."""
+    """Return a pseudo-random number from 0 to 1 that depends only on the values."""
     return zlib.crc32(" ".join(map(str, of)).encode()) / 2**32
 
 
@@ -54,20 +54,20 @@ class Action(StrEnum):
 
     REGISTER = "register"  # it is new
     ADOPT = "adopt"  # it was registered by hand, and is followed from now on
-    RENAME = "rename"  # it is registered under its new name; the old one leaves after that is done
+    RENAME = "rename"  # it is registered under its new name; the old one is removed afterwards
     MOVE = "move"  # it has another URL, and keeps its name
     UPDATE = "update"  # it is indexed again
     REMOVE = "remove"
-    MISS = "miss"  # the host does not list it; it stays for the time of grace
+    MISS = "miss"  # the host does not list it; it stays for the grace period
     KEEP = "keep"  # there is nothing to do
     PAUSE = "pause"  # a rule says so: it stays as it is
-    WAIT = "wait"  # it would be removed, with so many others that somebody must confirm it
+    WAIT = "wait"  # so many would be removed that somebody must confirm it
     CONFLICT = "conflict"  # its name belongs to another repository
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Says what is done with one repository, and why."""
+    """The action on one repository, and the reason for it."""
 
     action: Action
     repository: str  # its name here
@@ -92,9 +92,9 @@ class Known:
     pushed: str = ""  # as the host said when it was last indexed because of that
     run_at: float = 0.0  # when runs of it were last started
     missing_since: float = 0.0  # 0: the host lists it
-    replaces: tuple[Former, ...] = ()  # their index leaves when this one is done
-    seen: str = ""  # what was indexed when it was last asked for news
-    unchanged: int = 0  # how often in a row there were none; only where the host does not tell
+    replaces: tuple[Former, ...] = ()  # removed from the index when this one is indexed
+    seen: str = ""  # what was indexed when the host was last asked for news
+    unchanged: int = 0  # consecutive times without news; only where the host does not tell
     default_branch: str = ""  # as the host said when it was last indexed; empty: it did not
 
 
@@ -105,7 +105,7 @@ def packed(known: Iterable[Known]) -> bytes:
 
 
 def unpacked(stored: bytes) -> tuple[Known, ...]:
-    """Return what `packed` made into bytes."""
+    """Return the repositories that `packed` made into bytes."""
     rows = json.loads(zlib.decompress(stored))
     return tuple(Known(**{**row, "replaces": tuple(map(_former, row["replaces"]))}) for row in rows)
 
@@ -116,7 +116,7 @@ def _former(stored: str | list[str]) -> Former:
 
 @dataclass(frozen=True, slots=True)
 class SourceDeclaration:
-    """Holds what the sources file says about a connection whose repositories are followed."""
+    """A connection whose repositories are followed, as the sources file declares it."""
 
     name: str
     kind: str
@@ -127,14 +127,14 @@ class SourceDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class SourceOutcome:
-    """Holds what the last attempts to list the repositories of a connection gave.
+    """The results of the last attempts to list the repositories of a connection.
 
     Times are seconds since the epoch. `changes` are those of the last attempt or plan.
     """
 
     synced_at: float = 0.0  # when the last successful attempt began
     attempted_at: float = 0.0
-    planned_at: float = 0.0  # when the last plan was made that did nothing
+    planned_at: float = 0.0  # when the last attempt in mode PLAN was made
     error: str = ""  # of the last attempt
     waiting: str = ""  # why repositories that would be removed wait for a confirmation
     listed: int = 0  # repositories that the host lists
@@ -143,8 +143,8 @@ class SourceOutcome:
     requests: int = 0  # of the last attempt
     changes: tuple[Change, ...] = ()  # at most MAX_CHANGES
     rules: str = ""  # digest of the rules of the last attempt
-    wanted: str = ""  # the request that the last attempt answers
-    budget: RequestBudget = NO_BUDGET  # as the host told it last
+    wanted: str = ""  # the request that the last attempt answered
+    budget: RequestBudget = NO_BUDGET  # as the host last reported it
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class SourceState:
         return self.wanted != self.outcome.wanted
 
     def is_due(self, now: float) -> bool:
-        """Return whether the repositories are to be listed now."""
+        """Return whether it is time to list the repositories."""
         every_s = self.declared.every_s
         if self.outcome.error:
             every_s = min(every_s, RETRY_S)

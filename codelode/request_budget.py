@@ -1,17 +1,17 @@
-"""Represent how many requests a code host still takes from a connection."""
+"""Represent how many requests a code host still accepts from a connection."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-#: Share of the requests of a period below which what is left is a problem.
+#: Fraction of the requests of a period; if less is left, the budget is low.
 LOW = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class RequestBudget:
-    """Holds what a host said about its limit of requests in its last answers."""
+    """The limit of requests that a host reported in its last answers."""
 
     requests_allowed: int = 0  # in a period; 0: the host does not say
     requests_left: int = 0
@@ -19,14 +19,14 @@ class RequestBudget:
 
     @property
     def share(self) -> float:
-        """Return what part of the requests of the period is left."""
+        """Return the fraction of the period's requests that is left; 1 if there is no report."""
         return self.requests_left / self.requests_allowed if self.requests_allowed else 1.0
 
     def is_low(self, now: float) -> bool:
         """Return whether little is left, and the next period has not begun.
 
-        A host that does not say when it begins, as Bitbucket Data Center, adds requests all the
-        time: what it said at the end of a listing is soon no longer true, and never low.
+        Never true of a host that does not say when that begins, such as Bitbucket Data Center: it
+        adds requests all the time, so its last report is soon outdated.
         """
         return self.share < LOW and now < self.resets_at
 
@@ -35,5 +35,5 @@ NO_BUDGET = RequestBudget()
 
 
 def tightest(budgets: Iterable[RequestBudget]) -> RequestBudget:
-    """Return the budget of which the smallest part is left."""
+    """Return the budget with the smallest fraction left."""
     return min(budgets, key=lambda one: one.share, default=NO_BUDGET)

@@ -180,7 +180,7 @@ class Settings(BaseSettings):
     )
     oidc_algorithms: str = Field(
         default="RS256,PS256,ES256",
-        description="Signature algorithms that are accepted, separated by commas; of "
+        description="Signature algorithms that are accepted, separated by commas: any of "
         f"{', '.join(_ALGORITHMS)}.",
     )
     oidc_skew_s: int = Field(
@@ -629,7 +629,7 @@ class Settings(BaseSettings):
     def _are_algorithms(cls, text: str) -> str:
         if not listed(text) or not set(listed(text)) <= set(_ALGORITHMS):
             raise PydanticCustomError(
-                "algorithms", "choose of {known}", {"known": ", ".join(_ALGORITHMS)}
+                "algorithms", "choose from {known}", {"known": ", ".join(_ALGORITHMS)}
             )
         return text
 

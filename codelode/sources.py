@@ -89,9 +89,9 @@ _URLS = {
     HostKind.AZURE: AZURE_CLOUD,
 }
 
-#: Hosts of ssh where the URL names another one.
+#: Hosts for ssh that differ from the host of the URL.
 _SSH_HOSTS = {AZURE_CLOUD: "ssh.dev.azure.com"}
-#: Ports of ssh other than 22, of servers as they are installed.
+#: Default ports for ssh other than 22.
 _SSH_PORTS = {HostKind.BITBUCKET_SERVER: 7_999}
 
 #: The kinds whose repositories are only listed by organisation.
@@ -100,7 +100,7 @@ _ORGANISED = (HostKind.GITHUB, HostKind.BITBUCKET, HostKind.AZURE)
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """Says where a secret is: in an environment variable, or in a file."""
+    """The place of a secret: an environment variable, or a file."""
 
     env: str = ""
     file: str = ""
@@ -124,7 +124,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """A GitHub App, which gets tokens of an hour for its installation in the organisation."""
+    """A GitHub App, which gets tokens for its installation; they are valid for an hour."""
 
     id: str
     private_key: Secret = field(repr=False)
@@ -142,7 +142,7 @@ class Ssh:
 
 @dataclass(frozen=True, slots=True)
 class PermissionSync:
-    """Says how the permissions of a host are read, and how accounts are matched with callers."""
+    """The way to read the permissions of a host, and to match its accounts with callers."""
 
     every_s: int = 300
     max_age_s: int = 86_400
@@ -183,21 +183,21 @@ class Connection:
 
     @property
     def rules_digest(self) -> str:
-        """Return what changes with the rules, so that a change of the file is followed at once."""
+        """Return a digest of the rules, by which a change of the file takes effect at once."""
         return hashlib.sha256(repr((self.repositories, self.urls)).encode()).hexdigest()[:16]
 
     @property
     def credential(self) -> Secret | None:
-        """Return where the secret is with which it is read; None: it needs none.
+        """Return the place of the secret with which repositories are listed; None: it needs none.
 
-        A code host is asked with a token or the key of an app, also if git has an ssh key for it.
+        A code host is asked with a token or the key of an app, even if git has an ssh key for it.
         """
         keys = (one.private_key for one in (self.app, self.ssh) if one and not self.token)
         return next(keys, self.token)
 
     @property
     def secrets(self) -> tuple[Secret, ...]:
-        """Return where its secrets are."""
+        """Return the places of its secrets."""
         key = self.ssh.private_key if self.ssh and self.kind is not HostKind.URLS else None
         return tuple(one for one in (self.credential, key, self.webhook_secret) if one)
 
@@ -221,7 +221,7 @@ def parse(content: str, *, file: str) -> tuple[Connection, ...]:
 
 
 def _placed(one: Connection, folder: Path) -> Connection:
-    """Return a connection whose secrets are in files below a folder, where a path is relative."""
+    """Return the connection with the relative paths of its secrets resolved from the folder."""
 
     def placed(secret: Secret) -> Secret:
         file = secret.file and str(folder / os.path.expanduser(secret.file))
@@ -282,7 +282,7 @@ def _place(
     urls: tuple[str, ...] = (),
     ssh: Ssh | None = None,
 ) -> Connection:
-    """Return a connection that is no code host; its repositories are followed in any case."""
+    """Return a connection that is not a code host; its repositories are always followed."""
     rules = _repositories(fields.get("repositories")) or RepositoryRules()
     name = _name(fields["name"])
     return Connection(name, kind, url, None, repositories=rules, urls=urls, ssh=ssh)

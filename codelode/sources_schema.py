@@ -84,7 +84,7 @@ _SSH_OF_HOST = _object({**_SSH_FIELDS, "url": _SSH_URL}, required=tuple(_SSH_FIE
 _PERMISSIONS = _object(
     {
         "every": _described(_TIME, "How often they are read."),
-        "max_age": _described(_TIME, "Older ones are not believed."),
+        "max_age": _described(_TIME, "Older ones count as none."),
         "emails": _described(_FLAG, "Match verified e-mail addresses."),
         "claim": _described({"type": "string"}, "Claim of tokens with the id of the account."),
     }
@@ -100,7 +100,7 @@ _REPOSITORIES = _object(
         "forks": _described(_FLAG, "Whether forks are followed; the default is true."),
         "archived": _described(_FLAG, "Whether archived ones are followed; the default is true."),
         "max_size": _described(
-            {"type": "string", "pattern": "^[0-9]{1,6}(MB|GB)$"}, "Leave out larger ones."
+            {"type": "string", "pattern": "^[0-9]{1,6}(MB|GB)$"}, "Larger ones are left out."
         ),
         "branches": _described(_TEXTS, "Globs over branches to index besides the default one."),
         "tags": _described(_TEXTS, "Globs over tags to index, the newest ones."),
@@ -109,7 +109,7 @@ _REPOSITORIES = _object(
         ),
         "label": _described({"enum": [*Label]}, "Who sees the repositories."),
         "every": _described(_TIME, "How often they are listed; the default is 1h."),
-        "grace": _described(_TIME, "How long one stays that is not listed; the default is 7d."),
+        "grace": _described(_TIME, "How long one is kept after its listing ends; default: 7d."),
         "paused": _described(_TEXTS, "Globs over names; these repositories stay as they are."),
         "priority": _described(
             {"enum": [*RunPriority]}, "Whether runs go before others, or give way; default: normal."

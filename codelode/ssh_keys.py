@@ -1,4 +1,4 @@
-"""Check the ssh keys that the sources file names, before ssh refuses them with fewer words."""
+"""Check the ssh keys that the sources file names, with clearer errors than those of ssh."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def wrong_host_key(known_hosts: str) -> str:
 
 
 def check_private_key(secret: Secret, text: str) -> None:
-    """Raise InvalidSettings, which names its place, if it is no private key without passphrase."""
+    """Raise InvalidSettings, which names its place, unless it is a key without a passphrase."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
 

@@ -46,8 +46,8 @@ class Stage:
     `known`: the function that looks up earlier results, with which a file skips the stage.
     `needs`: the parts that the stage requires; a file that lacks one starts over at the first
     stage. `takes`: the parts that the stage uses if the file has them. `prepare`: the function that
-    is called before a file is processed that is to be indexed; it returns None if the stage has
-    what it needs of the run's commit, or else a function that gets it, which may take long.
+    is called before a file is indexed; it returns None if the stage has what it needs of the run's
+    commit, or else a function that gets it, which may take long.
     `batch`: None means that the function is called with one file at a time. `is_exclusive`: the
     published index must not be swapped during a call. `is_passed`: whether files pass the stage
     under these settings.
@@ -85,8 +85,9 @@ def has_language_model(settings: Settings) -> bool:
     return settings.language_model != "none"
 
 
-#: Messages of the file stages arrive one by one, and receiving each separately takes up to twice
-#: the processor time. Shorter than the lulls that end a batch, and than parsing what is prefetched.
+#: Time for which messages of file stages gather, seconds: receiving each one separately takes up to
+#: twice the processor time. Shorter than the lulls that end a batch, and than parsing what is
+#: prefetched.
 GATHERS_S = 0.05
 
 #: `embed`: with a lull of 0.03 s batches have 6 files, and each call has a few round trips of its

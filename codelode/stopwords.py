@@ -17,7 +17,7 @@ was we were what when where whether which while who why will with within without
 
 STOPWORDS = frozenset(_WORDS.split())
 
-#: The same of other languages, without those that are common in English: articles, pronouns,
+#: Such words of other languages, except those that are common in English: articles, pronouns,
 #: prepositions, question words, forms of "to be".
 _OTHERS = {
     "de": """
@@ -50,15 +50,15 @@ _OTHERS = {
 }
 _OF_OTHERS = [frozenset(words.split()) for words in _OTHERS.values()]
 
-#: Fewest different words that tell a language; one is a name now and then (`die`, `los`).
+#: Least number of different words that identify a language; one may be a name (`die`, `los`).
 _FEWEST = 2
 
 
 def stopwords(terms: Collection[str]) -> frozenset[str]:
     """Return the stop words that apply to a text of these terms, by its language.
 
-    They are the English ones, and those of the other language of which the terms have most, if they
-    have as many of these as of English ones.
+    They are the English ones, and those of the other language with the most words among the terms,
+    if there are at least as many of these as of English ones.
     """
     english, rest = STOPWORDS.intersection(terms), set(terms) - STOPWORDS
     best = max(_OF_OTHERS, key=lambda words: len(words & rest))

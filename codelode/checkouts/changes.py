@@ -1,8 +1,8 @@
 """Tell when the files of a checkout may have changed.
 
-What has changed is not used, because a notification may be lost: when a folder is created and
-filled at once, when the kernel's queue overflows, or on a network file system, which sends none.
-Each time, the caller looks at the whole checkout, and it also does so after a while without one.
+What has changed is not told, because notifications may be lost: when a folder is created and filled
+at once, when the kernel's queue overflows, or on a network file system, which sends none. The
+caller looks at the whole checkout each time, and also after a while without a notification.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from watchfiles import Change, watch
 STEP_MS = 100
 #: Longest time that a batch may take, milliseconds.
 BATCH_MS = 2_000
-#: Interval of looks at the checkout without a notification, seconds: as a safety net, and where
-#: there are no notifications. A look at 30,000 unchanged files takes about 0.2 s.
+#: Interval of looks at the checkout without a notification, seconds: as a safety net, and where the
+#: system sends none. A look at 30,000 unchanged files takes about 0.2 s.
 IDLE_S = 30.0
 UNWATCHED_S = 5.0
 

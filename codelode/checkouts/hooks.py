@@ -1,4 +1,4 @@
-"""Add a block to the git hooks of a checkout that has codelode index the commit that has come.
+"""Add a block to the git hooks of a checkout, which has codelode index each new commit.
 
 The block comes first in a hook, so that an `exec` or `exit` of an existing hook does not keep it
 from running. The call runs in the background with output to a file, so that no git command waits
@@ -27,7 +27,7 @@ HOOKS: Mapping[str, str] = {
     "post-rewrite": '[ "$1" = rebase ] || exit\n',  # `post-commit` runs after `--amend`
 }
 
-#: The folder beside the hooks for those that are no shell scripts; ours calls them.
+#: The folder beside the hooks for earlier hooks that are not shell scripts; our hooks call them.
 SAVED = "codelode-saved"
 
 _SHELL = re.compile(rb"#! ?(?:/usr)?(?:/local)?/bin/(?:env )?(?:ba|da|k|z)?sh\b[^\n]*\n")

@@ -10,7 +10,7 @@ from codelode.display import quoted
 if TYPE_CHECKING:
     from codelode.client import Copy, Hit
 
-#: Copies of a hit that are named.
+#: Most copies of a hit that are named.
 MAX_NAMED = 5
 
 

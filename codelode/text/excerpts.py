@@ -19,15 +19,15 @@ from codelode.tokens import identifiers, may_have, terms, words
 if TYPE_CHECKING:
     from codelode.client import Hit
 
-#: Lines of a hit that are shown. A chunk has up to a hundred or so; of a longer one an excerpt
-#: is shown, which has as many lines together with the notes of what was left out.
+#: Most lines of a hit that is shown whole; a chunk has up to about a hundred. The excerpt of a
+#: longer hit has as many lines, together with the two notes on what was left out.
 MAX_LINES = 12
 EXCERPT_LINES = 10
 #: Lines of an excerpt before the first line that matches the query.
 LEAD_LINES = 2
 
-#: Columns where there is no terminal. Longer lines are cut, because one line of a minified file
-#: would fill a page.
+#: Columns of output that goes to no terminal. Longer lines are cut, because one line of a minified
+#: file would fill a page.
 MAX_COLUMNS = 200
 
 
@@ -37,11 +37,11 @@ _PLACE = re.compile(r"(?<![\w@+./\\-])(?P<path>[\w@+./\\-]++):(?P<line>\d{1,7})\
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Says how wide lines may be, and how their parts are emphasised."""
+    """The width of lines, and the functions that emphasise their parts."""
 
     columns: int = MAX_COLUMNS
     tab_columns: int = 0  # 0: tabs stay as they are
-    faint: Callable[[str], str] = str  # of numbers, and of notes on what was left out
+    faint: Callable[[str], str] = str  # for numbers, and for notes on what was left out
     match: Callable[[str], str] = str
 
 
@@ -74,7 +74,7 @@ def excerpt(hit: Hit, query: str, *, context: int | None = None, look: Look = PL
 def wanted_terms(query: str) -> frozenset[str]:
     """Return the terms of the query without words such as `how` and `the`, if others are left.
 
-    Filters that are written in the query are no words of it.
+    Filters in the query do not count as words.
     """
     found = frozenset(terms(words_of(query)))
     return found - stopwords(found) or found
@@ -102,11 +102,11 @@ def window(
     otherwise: int,
     context: int | None = None,
 ) -> tuple[int, int]:
-    """Return the indexes of the first line to show of a hit, and after the last.
+    """Return the index of the first line of a hit to show, and the index after the last one.
 
-    A short hit is shown whole. Of a long one, those lines are that are around the line `asked`, or
-    for None those that have most of the wanted terms, or else the line `otherwise`; `context` as of
-    `excerpt`.
+    A short hit is shown whole. Of a long one, the lines around `asked` are shown, or if that is
+    None the lines with most of the wanted terms, or without any those around the line `otherwise`.
+    `context`: see `excerpt`.
     """
     size, lead = (EXCERPT_LINES, LEAD_LINES) if context is None else (2 * context + 1, context)
     if len(code) <= (MAX_LINES if context is None else size):
