@@ -9,10 +9,10 @@ PROTOS := $(wildcard protos/codelode/v1/*.proto)
 demo: $(READY)  ## index this repository (or REPO=url-or-path) and search it
 	@$(BIN)/codelode demo $(REPO)
 
-# Tests that need servers spend much of the time waiting, so run more processes than cores.
+# Tests that need servers spend much of their time waiting, so run more processes than cores.
 # `tests/grouping.py` orders the groups of tests, quick ones last.
 PROCESSES ?= 4
-# A crash of a test process ends the run: xdist 3.8 can wait for ever when it replaces the process.
+# A crash of a test process ends the run, because xdist 3.8 can wait forever when it replaces one.
 DISTRIBUTION := --dist loadscope --no-loadscope-reorder --max-worker-restart=0
 
 # The checks take a minute of one core, so they run beside the tests.

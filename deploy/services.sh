@@ -27,15 +27,15 @@ ways=${SERVICES_WAYS:-configured compose path cache release go}
 version() { sed -n "s|^ *image: .*/$1:\([0-9.]*\)\$|\1|p" "$root/docker-compose.yml" | head -1; }
 weaviate_version=$(version weaviate)
 ollama_version=$(version ollama)
-gitea_version=1.26.0 # later ones have another module name, under which none can be had
+gitea_version=1.26.0 # later versions have another module name, which the module proxy does not serve
 
 say() { echo "services: $*" >&2; }
 quietly() { "$@" >>"$state/log" 2>&1; }
 
 # --- the state folder --------------------------------------------------------------------------
 
-# `down` removes the folder with all its contents. Therefore a folder with files of others is neither
-# used nor removed, even if SERVICES_STATE names it.
+# `down` removes the folder with all its contents. A folder with other files is therefore neither used
+# nor removed, even if SERVICES_STATE names it.
 claim() {
   is_own || refuse
   mkdir -p "$state"
@@ -53,7 +53,7 @@ is_free() (
 )
 
 refuse() {
-  say "$state was not created by this script (it has no $mark), so it is left alone:" \
+  say "$state was not created by this script (it has no $mark), so it is neither used nor removed:" \
     "set SERVICES_STATE to a new or an empty folder"
   exit 1
 }
@@ -118,7 +118,7 @@ go_at_least() {
 built() { mkdir -p "$1" && GOBIN=$1 nice -n 10 go install "$2"; }
 
 # `go install` refuses a module with `replace` lines, so a module of our own repeats them. The assets,
-# which a release has in the program, are put beside it.
+# which a release contains in the program, are put next to it.
 built_gitea() {
   local module=code.gitea.io/gitea sources go_mod place
   place=$(dirname "$(cached gitea)")
@@ -143,7 +143,7 @@ keep() {
   fi
 }
 
-# Tries only the sources that yield a program, so neither `configured` nor `compose`.
+# `binary SERVER`: tries only the sources that yield a program, so neither `configured` nor `compose`.
 binary() {
   local way
   for way in $ways; do
@@ -228,7 +228,7 @@ record() {
   mv -f "$draft" "$state/env"
 }
 
-# Removes the recorded port and key of a server that this script started, before another one is used.
+# Removes the recorded port and key of the Weaviate that this script started, before another one is used.
 forget() { [ "$1" != weaviate ] || rm -f "$state/grpc_port" "$state/weaviate.key"; }
 
 free_ports() {
@@ -292,7 +292,7 @@ start_ollama() {
   await ollama "http://127.0.0.1:$port" 30
 }
 
-# `start SERVER PROGRAM ARGUMENTS…`: starts it in a new session, so that Ctrl-C does not end it.
+# `start SERVER PROGRAM ARGUMENTS…`: starts the program in a new session, so that Ctrl-C does not end it.
 start() {
   local server=$1; shift
   if command -v setsid >/dev/null; then set -- setsid "$@"; fi
@@ -350,7 +350,7 @@ compose_up() {
     ollama) port=11434 ;;
   esac
   url=http://127.0.0.1:$(compose port "$1" $port | sed 's/.*://')
-  # A Docker engine on another machine publishes the port there, where it is of no use.
+  # A Docker engine on another machine publishes the port there, where it cannot be used.
   answers "$1" "$url" && echo "$url"
 }
 
@@ -375,7 +375,7 @@ up() {
   return $failed
 }
 
-# If Docker Compose fails, the state folder is kept: it has the only record of the project's name.
+# If Docker Compose fails, `down` keeps the state folder, which has the only record of the project's name.
 
 down() {
   local failed=0

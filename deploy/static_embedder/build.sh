@@ -1,6 +1,6 @@
 #!/bin/sh
-# Make the table from nothing: its own virtual environment, the model, the sources, the training.
-# usage: build.sh FOLDER        (3 GB of sources and about 15 minutes; everything goes there)
+# Build the table from scratch: a virtual environment, the model, the sources, the training.
+# usage: build.sh FOLDER        (takes 3 GB in FOLDER and about 15 minutes)
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Fetch the sources named in sources.txt into FOLDER with each registry's ordinary client.
-# usage: fetch.sh FOLDER        (run again after a broken transfer: what is there is kept)
+# Fetch the packages in sources.txt into FOLDER with each registry's ordinary client.
+# usage: fetch.sh FOLDER        (run it again after a failed transfer: it keeps what it has fetched)
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
 into=$(cd "$1" && pwd)
 
 unpacked() { [ -d "$into/$1" ] && [ -n "$(ls -A "$into/$1" 2>/dev/null)" ]; }
-named() { printf '%s' "$1" | sed 's/==.*//; s/\(.\)@.*/\1/' | tr '/:@' '___'; } # without its version
+named() { printf '%s' "$1" | sed 's/==.*//; s/\(.\)@.*/\1/' | tr '/:@' '___'; } # the folder, without the version
 
 fetch() { # registry package folder
     tmp=$(mktemp -d)
@@ -33,7 +33,7 @@ fetch() { # registry package folder
     rm -rf "$tmp"
 }
 
-crates() { # all crates by one manifest, as cargo resolves nothing singly
+crates() { # all crates through one manifest, because cargo fetches no single crate
     unpacked cargo && return
     tmp=$(mktemp -d)
     mkdir -p "$tmp/src" && : >"$tmp/src/lib.rs"

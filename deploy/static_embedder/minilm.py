@@ -1,7 +1,7 @@
-"""all-MiniLM-L6-v2 in numpy: the sentence vector of a word.
+"""Compute the vectors of words with all-MiniLM-L6-v2 in numpy.
 
-Six layers of BERT are forty lines, and torch would be two gigabytes; the result agrees with the
-original to float32 rounding.
+Six layers of BERT take forty lines, and torch would take two gigabytes. The result agrees with the
+original up to float32 rounding.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class MiniLM:
         self._tokenizer.no_truncation()
 
     def pieces(self) -> list[str]:
-        """The word pieces, by id; continuations start with `##`."""
+        """Return the word pieces by id; continuations start with `##`."""
         by_piece = self._tokenizer.get_vocab()
         return sorted(by_piece, key=by_piece.__getitem__)
 
     def embed(self, tokens: Sequence[str]) -> Floats:
-        """(len(tokens), 384): the mean of the last layer over `[CLS] token [SEP]`.
+        """Return the mean of the last layer over `[CLS] token [SEP]`: (tokens, 384).
 
-        A piece (`##ing`, `the`) is taken by its id; any other word through its pieces.
+        A piece (`##ing`, `the`) is embedded by its id, any other word as its pieces.
         """
         by_length: dict[int, list[int]] = defaultdict(list)
         sequences = [self._ids(token) for token in tokens]

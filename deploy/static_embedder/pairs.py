@@ -1,9 +1,9 @@
-"""(sentence, code) pairs: what people wrote about code, and the code without it.
+"""Extract (sentence, code) pairs: what people wrote about code, and the code without it.
 
-Three kinds, by line patterns, so that a language costs one row in COMMENTS: a definition's
-documentation → the definition; a comment inside a body → the lines below it; a file's opening
-documentation → its beginning. The code is given as the index embeds it, under its path, alone or,
-in half of the pairs, among its neighbours as a chunk has it.
+There are three kinds: a definition's documentation → the definition; a comment inside a body → the
+lines below it; a file's opening documentation → its beginning. They are found by line patterns, so
+a language needs only one row in COMMENTS. The code stands under its path, as the index embeds it,
+and in half of the pairs among the lines around it, as in a chunk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from corpus import Source
 CODE_LINES = 50
 MIN_WORDS, MAX_WORDS = 3, 60
 MIN_CODE_CHARS = 40
-PATH_PARTS = 4  # the end of a path; its start is the registry's layout
+PATH_PARTS = 4  # of the end of a path; its start is the layout of the registry
 
 _C = r"^\s*(?://[/!]?|/\*+!?|\*(?!/)(?:\s|$)|\*/)"
 _HASH = r"^\s*#(?!\[|!|include|define|if|else|endif|pragma|undef)"
@@ -56,7 +56,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class _Documented:
-    """Code and what is written about it; rows are 0-based."""
+    """Code and its documentation; rows are 0-based."""
 
     kind: str
     doc: str
@@ -66,7 +66,7 @@ class _Documented:
 
 
 def extract(source: Source) -> Iterator[Pair]:
-    """The pairs of a file, in file order."""
+    """Yield the pairs of a file, in file order."""
     lines = source.text.split("\n")
     path = "/".join(source.path.split("/")[-PATH_PARTS:])
     found = _docstrings(source.text, lines) if source.language == "python" else iter(())
@@ -80,7 +80,7 @@ def extract(source: Source) -> Iterator[Pair]:
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence without markup; empty when it says nothing about code."""
+    """Return the first sentence without markup; empty if it says nothing about code."""
     text = _MARKUP.sub(lambda match: next((g for g in match.groups() if g), " "), text.strip())
     sentence = " ".join(_END.split(text, maxsplit=1)[0].split())
     known = len(_WORD.findall(sentence))
@@ -91,7 +91,7 @@ def first_sentence(text: str) -> str:
 
 
 def _window(lines: list[str], one: _Documented) -> str:
-    """CODE_LINES lines around the code, without what is written about it."""
+    """Return CODE_LINES lines around the code, without its documentation."""
     before = zlib.crc32(one.doc.encode()) % (CODE_LINES // 2)
     start = max(0, min(one.row, one.doc_rows.start) - before)
     rows = range(start, min(len(lines), start + CODE_LINES))
@@ -137,7 +137,7 @@ def _commented(language: str, lines: list[str]) -> Iterator[_Documented]:
 
 
 def _block(lines: list[str], row: int, comment: re.Pattern[str]) -> str:
-    """The code from `row` on until its indentation ends, without comments."""
+    """Return the code from `row` on until its indentation ends, without comments."""
     while row < len(lines) and _ANNOTATION.match(lines[row]):
         row += 1
     if row >= len(lines) or not lines[row].strip() or lines[row].strip()[0] in "}])":
@@ -155,7 +155,7 @@ def _block(lines: list[str], row: int, comment: re.Pattern[str]) -> str:
 
 
 def _is_next(line: str, above: list[str]) -> bool:
-    """Whether a line at the block's own indentation opens something else."""
+    """Return whether a line at the block's own indentation begins another block."""
     closes = line.strip()[0] in "}])" or line.strip().startswith("end")
     return not closes and not above[-1].strip()
 

@@ -1,4 +1,4 @@
-"""The table on disk: what `codelode.backends.models.static` reads."""
+"""Write the table that `codelode.backends.models.static` reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = "codelode-static"
 
 
 def reduce(vectors: Floats, dim: int) -> Floats:
-    """(n, dim): the vectors centred, along their principal axes, signs fixed."""
+    """Return the centred vectors along their principal axes, with fixed signs: (n, dim)."""
     centred = (vectors - vectors.mean(axis=0)).astype(np.float64)
     _, axes = np.linalg.eigh(centred.T @ centred)
     axes = axes[:, ::-1][:, :dim]
@@ -27,7 +27,7 @@ def reduce(vectors: Floats, dim: int) -> Floats:
 def write(
     folder: Path, *, version: str, tokens: Sequence[str], vectors: Floats, weights: Floats
 ) -> None:
-    """Quantise the vectors to int8 a row and write the table; `weights` go into the scales."""
+    """Quantise each vector to int8 and write the table; the scales contain `weights`."""
     folder.mkdir(parents=True, exist_ok=True)
     steps = np.abs(vectors).max(axis=1) / 127
     rows = np.rint(vectors / np.where(steps > 0, steps, 1)[:, None]).astype(np.int8)
@@ -39,7 +39,7 @@ def write(
 
 
 def content_hash(folder: Path) -> str:
-    """SHA-256 over the vocabulary, rows and scales, in hex."""
+    """Return the SHA-256 of the vocabulary, rows, and scales, in hex."""
     digest = hashlib.sha256()
     for name in ("vocabulary.txt", "rows.npy", "scales.npy"):
         digest.update((folder / name).read_bytes())

@@ -1,8 +1,9 @@
-"""Contrastive training of the table: a sentence nearer to its code than to the batch's other code.
+"""Train the table: move each sentence nearer to its code than to the other code of the batch.
 
-A text is X diag(exp(w)) E, normalised: X holds log(1 + occurrences), more for a title, E the
-vectors, w one log weight per token. Two linear maps and a softmax have gradients short enough to
-write down, so numpy does it. InfoNCE in both directions, in-batch negatives.
+The vector of a text is X diag(exp(w)) E, normalised. X holds log(1 + occurrences), with more for
+tokens of a title; E holds the vectors, and w one log weight per token. The loss is InfoNCE in both
+directions with in-batch negatives. The gradients of two linear maps and a softmax are short, so
+they are written out in numpy.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ BATCH = 1_024
 SCALE = 20.0
 EPOCHS = 4
 
-#: Less than where the table is used. One training with 1, with the names of what a chunk defines
-#: beside its path and with more pairs, gave .695 in retrieval instead of .703; why was not tried.
+#: The weight of a title, smaller than where the table is used. A training with 1, which also had
+#: the names that a chunk defines beside its path and more pairs, gave .695 in retrieval instead of
+#: .703; the cause was not examined.
 TITLE_WEIGHT = 0.5
 VECTOR_RATE = 2e-3
 WEIGHT_RATE = 5e-3
@@ -33,7 +35,7 @@ BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 
 
 class Adam:
-    """Adam over the rows a batch touches (Kingma and Ba, ICLR 2015; lazy for the others)."""
+    """Adam over the rows in a batch (Kingma and Ba, ICLR 2015); other rows are not updated."""
 
     def __init__(self, values: Floats, rate: float) -> None:
         self._values = values
@@ -64,7 +66,7 @@ class Texts:
 def train(
     vectors: Floats, weights: Floats, texts: Texts, *, seed: int = 0
 ) -> tuple[Floats, Floats]:
-    """The vectors and weights after EPOCHS over the pairs; the given arrays are left alone."""
+    """Return the vectors and weights after EPOCHS over the pairs; the arguments do not change."""
     vectors, logs = vectors.copy(), np.log(np.maximum(weights, 1e-3)).astype(np.float32)
     sentences, codes, titles = (
         bags(side, len(vectors)) for side in (texts.sentences, texts.codes, texts.titles)
@@ -96,7 +98,7 @@ def train(
 
 
 def bags(texts: Sequence[Ids], tokens: int) -> csr_array:
-    """(texts, tokens): log(1 + occurrences)."""
+    """Return log(1 + occurrences) of each token in each text: (texts, tokens)."""
     counted = [np.unique(ids, return_counts=True) for ids in texts]
     starts = np.cumsum([0, *(len(ids) for ids, _ in counted)])
     values = np.log1p(np.concatenate([counts for _, counts in counted])).astype(np.float32)
@@ -107,7 +109,7 @@ def bags(texts: Sequence[Ids], tokens: int) -> csr_array:
 def gradient(
     vectors: Floats, weight: Floats, sentences: csr_array, codes: csr_array
 ) -> tuple[float, Floats]:
-    """The loss, and its gradient (tokens, dim) by `diag(weight) vectors`."""
+    """Return the loss and its gradient with respect to `diag(weight) vectors`: (tokens, dim)."""
     weighted = weight[:, None] * vectors
     left, left_norm = _unit(sentences @ weighted)
     right, right_norm = _unit(codes @ weighted)

@@ -85,7 +85,7 @@ export interface ExplainAnswer {
   coverage: { repository: string }[];
 }
 
-/** A refusal or a missing answer; the message says what to do. The status is 0 without an answer. */
+/** A refusal, or no answer (status 0); the message says what to do. */
 export class GatewayError extends Error {
   constructor(
     message: string,
@@ -95,7 +95,7 @@ export class GatewayError extends Error {
   }
 }
 
-/** One gateway, and the token with which it is called. */
+/** A gateway, and the token for its calls. */
 export class Gateway {
   constructor(
     readonly server: string,
@@ -140,14 +140,14 @@ export class Gateway {
   }
 }
 
-/** Return why a request failed; `fetch` has the reason in the cause of its error. */
+/** Return why a request failed; `fetch` puts the reason into the cause of its error. */
 function reason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const cause = error.cause as { code?: string; message?: string } | undefined;
   return cause?.code || cause?.message || error.message;
 }
 
-/** Return the message of an error, for people. */
+/** Return the message of an error. */
 export function told(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,4 +1,4 @@
-/** The gateway that the user has chosen: its address in the editor's state, its token in secret storage. */
+/** The chosen gateway. Its address is in the editor's state, its token in secret storage. */
 
 import * as vscode from "vscode";
 import { Gateway, GatewayError, Repository, Status, told } from "./api";
@@ -6,13 +6,13 @@ import { localGateway } from "./local";
 
 const SERVER = "server";
 const TOKEN = "token";
-/** Stands for the cluster of this machine, whose port and token can change when it starts. */
+/** Stands for the address of the cluster on this machine, whose port and token can change at a start. */
 const LOCAL = "local";
 
 export class Connection {
   private readonly changed = new vscode.EventEmitter<void>();
   readonly onDidChange = this.changed.event;
-  /** The repositories that the gateway had when it was last asked. */
+  /** The repositories in the gateway's last answer. */
   repositories: readonly Repository[] = [];
 
   constructor(private readonly context: vscode.ExtensionContext) {}
@@ -31,7 +31,7 @@ export class Connection {
     throw new GatewayError('No cluster runs on this machine. Start it with "codelode up".', 0);
   }
 
-  /** Return the chosen gateway, and ask for one first if there is none. */
+  /** Return the chosen gateway; if there is none, ask for one. */
   async required(): Promise<Gateway | undefined> {
     return (await this.gateway()) ?? (await this.connect());
   }
@@ -67,7 +67,7 @@ export class Connection {
   }
 }
 
-/** Show an error; one of the connection has a button to choose another. */
+/** Show an error; an error of the connection has a button to choose another gateway. */
 export async function report(error: unknown): Promise<void> {
   const isOfConnection = error instanceof GatewayError && [0, 401].includes(error.status);
   const buttons = isOfConnection ? ["Connect"] : [];
@@ -76,7 +76,7 @@ export async function report(error: unknown): Promise<void> {
   }
 }
 
-/** Return whether to use the cluster of this machine; undefined if the user gives up. */
+/** Return whether to use the cluster of this machine; undefined if the user cancels. */
 async function usesLocal(local: Gateway): Promise<boolean | undefined> {
   const here = { label: "The cluster of this machine", description: local.server };
   const other = { label: "Another server…" };
@@ -95,7 +95,7 @@ async function asked(): Promise<Gateway | undefined> {
   if (!server) return undefined;
   const token = await vscode.window.showInputBox({
     title: "codelode: Connect (2/2)",
-    prompt: "API key or token of the gateway; it goes to the editor's secret storage",
+    prompt: "API key or token of the gateway; the editor keeps it in its secret storage",
     password: true,
     ignoreFocusOut: true,
   });

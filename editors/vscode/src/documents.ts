@@ -1,4 +1,4 @@
-/** Opens places in code: in the workspace if it has the file, else as a read-only document. */
+/** Opens places in code: the file of the workspace if there is one, else a read-only document. */
 
 import * as vscode from "vscode";
 import { FileLines } from "./api";
@@ -33,12 +33,12 @@ export class Documents implements vscode.TextDocumentContentProvider {
     }
   }
 
-  /** Show the place in an editor; a preview leaves the focus where it is. */
+  /** Show the place in an editor; a preview does not take the focus. */
   async open(place: Place, isPreview: boolean): Promise<void> {
     const number = ++this.opened;
     const local = await localFile(this.connection.repositories, place.repository, place.path);
     const document = await vscode.workspace.openTextDocument(local ?? uriOf(place));
-    if (number !== this.opened) return; // another place was asked for meanwhile
+    if (number !== this.opened) return; // another place was requested meanwhile
     const line = Math.max(0, place.line - 1);
     await vscode.window.showTextDocument(document, {
       preview: isPreview,
@@ -47,7 +47,7 @@ export class Documents implements vscode.TextDocumentContentProvider {
     });
   }
 
-  /** Return the repository and the path of a document; undefined if it is not of an indexed one. */
+  /** Return the repository and path of a document; undefined if it is in no indexed repository. */
   async placeOf(
     document: vscode.TextDocument,
   ): Promise<{ repository: string; path: string } | undefined> {

@@ -1,4 +1,4 @@
-/** Registers the commands, the documents, and the item in the status bar. */
+/** Registers the commands, the documents, and the status bar item. */
 
 import * as vscode from "vscode";
 import { Connection, report } from "./connection";

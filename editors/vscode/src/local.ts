@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import { Gateway } from "./api";
 
-/** Node's variable, which an editor without a machine of its own does not have. */
+/** Node's variable, which does not exist if the editor runs in a browser. */
 declare const process:
   | { env: Record<string, string | undefined>; kill(pid: number, signal: 0): void }
   | undefined;
@@ -14,7 +14,7 @@ interface Cluster {
   data: string; // folder
 }
 
-/** Return the gateway of the cluster that commands of the same user find; undefined if none runs. */
+/** Return the gateway of the cluster that the user's commands find; undefined if none runs. */
 export async function localGateway(): Promise<Gateway | undefined> {
   for (const name of ["up.json", "other.json"]) {
     const cluster = parsed(await text(`${dataFolder()}/run/${name}`));
@@ -24,7 +24,7 @@ export async function localGateway(): Promise<Gateway | undefined> {
   return undefined;
 }
 
-/** Return whether the process runs; when it is dead, its port may be that of a stranger. */
+/** Return whether the process runs; if it is dead, another program may use its port. */
 function runs(pid: number): boolean {
   try {
     process?.kill(pid, 0);
@@ -43,7 +43,7 @@ async function text(path: string): Promise<string> {
   try {
     return new TextDecoder().decode(await vscode.workspace.fs.readFile(vscode.Uri.file(path)));
   } catch {
-    return ""; // there is none, or it is another user's
+    return ""; // missing, or another user's
   }
 }
 

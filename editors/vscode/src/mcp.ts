@@ -19,7 +19,7 @@ const INPUT = {
 /** Add codelode to `.vscode/mcp.json`, and show the file. */
 export async function setUpMcp(connection: Connection): Promise<void> {
   const folder = vscode.workspace.workspaceFolders?.[0];
-  if (!folder) throw new Error("Open a folder first; its .vscode/mcp.json names the servers.");
+  if (!folder) throw new Error("Open a folder first: this command changes its .vscode/mcp.json.");
   const gateway = await connection.required();
   if (!gateway) return;
   const file = vscode.Uri.joinPath(folder.uri, ".vscode", "mcp.json");
@@ -51,8 +51,8 @@ async function read(file: vscode.Uri, server: string): Promise<Configuration> {
     return JSON.parse(new TextDecoder().decode(bytes));
   } catch {
     throw new Error(
-      `${file.fsPath} has comments or errors, which this command would lose. ` +
-        `Run: codelode mcp install vscode --project --http ${server}`,
+      `${file.fsPath} is not changed, because it has comments, which would be lost, or errors. ` +
+        `Correct errors, or run: codelode mcp install vscode --project --http ${server}`,
     );
   }
 }

@@ -9,10 +9,10 @@ export interface PlaceItem extends vscode.QuickPickItem {
   place?: Place;
 }
 
-/** What code must not do in a list: control characters, and changes of the direction of text. */
+/** Characters of code that a list must not show: control characters, and marks that change the direction of text. */
 const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
-/** Return the text as one line that is shown as it is written; `$(name)` would become an icon. */
+/** Return the text as one line that is shown literally; without the escape, `$(name)` is an icon. */
 export function plain(text: string): string {
   return text.trim().replace(INVISIBLE, "\ufffd").replace(/\$\(/g, "\\$(");
 }
@@ -38,18 +38,18 @@ export function note(text: string): PlaceItem {
   return { label: `$(info) ${plain(text)}` };
 }
 
-/** Return the items under a heading; nothing if there are none. */
+/** Return the items under a heading; an empty list if there are none. */
 export function section(heading: string, items: readonly PlaceItem[]): PlaceItem[] {
   const separator = { label: heading, kind: vscode.QuickPickItemKind.Separator };
   return items.length ? [separator, ...items] : [];
 }
 
-/** Open what is accepted, and preview what the arrow keys reach. */
+/** Open the accepted item, and preview the item that the arrow keys reach. */
 export function follow(picker: vscode.QuickPick<PlaceItem>, documents: Documents): void {
   let shown: readonly PlaceItem[] | undefined;
   picker.onDidChangeActive(([active]) => {
     if (!active) return;
-    // The first of new items becomes active by itself, which is no reason to open a file.
+    // The first of new items becomes active without a key press, so it is not previewed.
     const hasMoved = shown === picker.items;
     shown = picker.items;
     if (hasMoved && active.place) void documents.open(active.place, true).catch(report);
@@ -62,7 +62,7 @@ export function follow(picker: vscode.QuickPick<PlaceItem>, documents: Documents
   });
 }
 
-/** Show the items until one is opened or the user gives up. */
+/** Show the items until one is opened or the user cancels. */
 export function show(
   title: string,
   placeholder: string,

@@ -7,7 +7,7 @@ export type FilterName = keyof typeof NAMES;
 
 const FILTER = /(^|\s)(repo|lang|path):(\S+)/g;
 
-/** Return the words of the query and its filters. A `!` before a value leaves it out. */
+/** Return the words of the query and its filters. A `!` before a value excludes it. */
 export function parsed(text: string): { query: string; filters: Filters } {
   const filters: Filters = { repositories: [], languages: [], paths: [] };
   const query = text.replace(FILTER, (_, space: string, name: FilterName, value: string) => {
@@ -17,7 +17,7 @@ export function parsed(text: string): { query: string; filters: Filters } {
   return { query: query.trim(), filters };
 }
 
-/** Return the text with these values, and no others, of one filter. */
+/** Return the text with one filter set to exactly these values. */
 export function withFilter(text: string, name: FilterName, values: readonly string[]): string {
   const kept = text.replace(FILTER, (found, _, other: FilterName) => (other === name ? "" : found));
   return [...values.map((value) => `${name}:${value}`), kept.trim()].join(" ").trimStart();

@@ -7,7 +7,7 @@ import { Documents } from "./documents";
 import { FilterName, parsed, withFilter } from "./query";
 import { PlaceItem, follow, hitItem, note, plain } from "./places";
 
-/** A pause in typing after which the query is sent. */
+/** The pause in typing after which the query is sent. */
 const PAUSE_MS = 200;
 const HISTORY = "history";
 const HISTORY_LENGTH = 50;
@@ -18,7 +18,7 @@ interface FilterButton extends vscode.QuickInputButton {
 }
 
 interface SearchItem extends PlaceItem {
-  query?: string; // one of the history
+  query?: string; // from the history
 }
 
 const BUTTONS: readonly FilterButton[] = [
@@ -58,7 +58,7 @@ class Panel {
     picker.title = "codelode: Search";
     picker.placeholder = "A question, a name, or code; repo:NAME lang:NAME path:GLOB filter";
     picker.buttons = BUTTONS;
-    // The gateway ranks; where the editor does not know this property, it moves labels that match up.
+    // Keep the order of the gateway. Editors that lack this property move matching labels up.
     (picker as { sortByLabel?: boolean }).sortByLabel = false;
     picker.onDidChangeValue(() => this.later());
     picker.onDidTriggerButton((button) => this.filter(button as FilterButton));
@@ -92,12 +92,12 @@ class Panel {
     const { query, filters } = parsed(this.picker.value);
     if (!query) return history(this.context).map((one) => ({ label: `$(history) ${plain(one)}`, query: one }));
     const body = { query, filters, top_k: TOP_K };
-    const gateway = await this.connection.gateway(); // the one of this machine may have moved
+    const gateway = await this.connection.gateway(); // a local cluster may have restarted elsewhere
     if (!gateway) return [note("Not connected")];
     const answer = await gateway.post<SearchAnswer>("/search", body, signal);
     const notes = answer.notices.map(note);
     const hits = answer.hits.map(hitItem);
-    return hits.length ? [...hits, ...notes] : [note("Nothing is found"), ...notes];
+    return hits.length ? [...hits, ...notes] : [note("Nothing was found"), ...notes];
   }
 
   private accept(): void {
@@ -126,7 +126,7 @@ function failure(error: unknown): SearchItem {
   return { label: `$(error) ${plain(told(error))}`, detail: "Press Enter to try again" };
 }
 
-/** Ask for the values of a filter; undefined if the user gives up. */
+/** Ask for the values of a filter; undefined if the user cancels. */
 async function chosen(
   connection: Connection,
   name: FilterName,
@@ -134,7 +134,7 @@ async function chosen(
 ): Promise<string[] | undefined> {
   const title = `codelode: Search (${name})`;
   if (name === "path") {
-    const prompt = "Globs of paths, with spaces between them; a ! before one leaves it out";
+    const prompt = "Globs of paths, separated by spaces; a ! before a glob excludes what it matches";
     const value = parsed(typed).filters.paths.join(" ");
     const given = await vscode.window.showInputBox({ title, prompt, value });
     return given?.split(/\s+/).filter(Boolean);

@@ -30,7 +30,7 @@ export function onSelection(
   };
 }
 
-/** Show code like the selected code, or like the line of the cursor. */
+/** Show code like the selected code, or like the line at the cursor. */
 export async function similar({ gateway, documents, editor }: Asked): Promise<void> {
   const { document, selection } = editor;
   const range = selection.isEmpty ? document.lineAt(selection.active.line).range : selection;
@@ -52,7 +52,7 @@ export async function usages(asked: Asked): Promise<void> {
   show(`codelode: Who Uses ${subject}`, placeholder, all(items, answer.notices), asked.documents);
 }
 
-/** Show where the selected name is defined, and what its files import, serve, and are tested by. */
+/** Show the definitions of the selected name, and the imports, importers, and tests of its files. */
 export async function explain(asked: Asked): Promise<void> {
   const subject = named(asked.editor);
   const answer = await about<ExplainAnswer>(asked, "/explain", { subject });
@@ -74,7 +74,7 @@ export async function explain(asked: Asked): Promise<void> {
   show(`codelode: Explain ${subject}`, "Enter opens a file", items, asked.documents);
 }
 
-/** Copy the link to the selected lines at the indexed commit: at the code host, else at the gateway. */
+/** Copy a link to the selected lines at the indexed commit, at the code host or else at the gateway. */
 export async function permalink(asked: Asked): Promise<void> {
   const { gateway, editor, repository, path } = asked;
   if (!repository) throw new Error("This file is not in an indexed repository.");
@@ -87,7 +87,7 @@ export async function permalink(asked: Asked): Promise<void> {
   void vscode.window.showInformationMessage("The permalink is copied.");
 }
 
-/** Ask about a name in the repository of the document, and in all if that does not have it. */
+/** Ask about a name in the repository of the document, or in all if that does not have it. */
 async function about<T>(
   { gateway, repository }: Asked,
   path: string,
@@ -109,7 +109,7 @@ function named({ document, selection }: vscode.TextEditor): string {
   return name;
 }
 
-/** Return what has the relation to the subject; a link goes from the user to what it uses. */
+/** Return the sources of the links with this relation: links go from the user to what it uses. */
 function users(links: GraphAnswer["links"], relation: string): PlaceItem[] {
   const sources = links.filter((link) => link.relation === relation).map((link) => link.source);
   return sources.map((one) =>
@@ -117,7 +117,7 @@ function users(links: GraphAnswer["links"], relation: string): PlaceItem[] {
   );
 }
 
-/** Return files of the explained repository; of several, a path does not tell which one is meant. */
+/** Return the paths as items. They open only if the answer covers one repository: paths name none. */
 function files(paths: readonly string[], { coverage }: ExplainAnswer): PlaceItem[] {
   const [only, ...others] = coverage;
   return paths.map((path) => {

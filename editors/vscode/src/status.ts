@@ -1,11 +1,11 @@
-/** The item in the status bar, which says whether codelode can be used here. */
+/** The status bar item, which says whether codelode can be used here. */
 
 import * as vscode from "vscode";
 import { Repository, Status, told } from "./api";
 import { Connection } from "./connection";
 import { clones } from "./workspaces";
 
-/** Time between two looks while the window has the focus. */
+/** Interval between reads of the status while the window has the focus. */
 const EVERY_MS = 10_000;
 const ACTIVE = ["queued", "pulling", "indexing"];
 
@@ -16,7 +16,7 @@ interface Shown {
   isWarning?: boolean;
 }
 
-/** Show the state in the status bar, and keep it and the known repositories up to date. */
+/** Show the state in the status bar, and keep it and the list of repositories up to date. */
 export function watch(connection: Connection): vscode.Disposable {
   const bar = vscode.window.createStatusBarItem("codelode.status", vscode.StatusBarAlignment.Left);
   bar.name = "codelode";
@@ -75,13 +75,13 @@ function described(status: Status, server: string, isUnindexed: boolean): Shown 
     return { text: `$(sync~spin) codelode: indexing ${done}/${total}`, tooltip: about, command };
   }
   if (isUnindexed) {
-    const tooltip = `${about}\nThis folder is not indexed: codelode index FOLDER`;
+    const tooltip = `${about}\nThis folder is not indexed; run: codelode index FOLDER`;
     return { text: "$(circle-slash) codelode: not indexed", tooltip, command };
   }
   return { text: "$(search) codelode: connected", tooltip: about, command };
 }
 
-/** Return whether nothing is indexed, or none of the open folders. */
+/** Return whether nothing is indexed, or none of the open folders is. */
 async function isMissing(repositories: readonly Repository[]): Promise<boolean> {
   if (!repositories.length) return true;
   const isOpen = Boolean(vscode.workspace.workspaceFolders?.length);

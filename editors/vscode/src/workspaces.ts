@@ -1,4 +1,4 @@
-/** Tells which open folders are clones of indexed repositories, by the URLs of their remotes. */
+/** Finds the open folders that are clones of indexed repositories, by the URLs of their remotes. */
 
 import * as vscode from "vscode";
 import { Repository } from "./api";
@@ -15,7 +15,7 @@ export async function clones(repositories: readonly Repository[]): Promise<Clone
   return found.filter((one) => one !== undefined);
 }
 
-/** Return the file of the workspace that is this file of a repository; undefined if it has none. */
+/** Return the workspace's file for a file of a repository; undefined if the workspace has none. */
 export async function localFile(
   repositories: readonly Repository[],
   repository: string,
@@ -28,7 +28,7 @@ export async function localFile(
   return undefined;
 }
 
-/** Return the repository of a file of the workspace and the path in it; undefined if it is in none. */
+/** Return the repository of a workspace file and the path in it; undefined if it is in none. */
 export async function indexedFile(
   repositories: readonly Repository[],
   file: vscode.Uri,
@@ -51,7 +51,7 @@ async function cloneAt(
   return repository && { root, repository };
 }
 
-/** Return the nearest folder above, or the folder itself, that has a `.git`. */
+/** Return the folder, or its nearest parent, that contains `.git`; undefined if there is none. */
 async function gitRoot(folder: vscode.Uri): Promise<vscode.Uri | undefined> {
   if (await exists(vscode.Uri.joinPath(folder, ".git"))) return folder;
   const parent = vscode.Uri.joinPath(folder, "..");
@@ -64,11 +64,11 @@ async function remotes(root: vscode.Uri): Promise<string[]> {
     const config = new TextDecoder().decode(await vscode.workspace.fs.readFile(file));
     return [...config.matchAll(/^\s*url\s*=\s*(\S+)/gm)].map((match) => match[1] ?? "");
   } catch {
-    return []; // a work tree, whose .git is a file
+    return []; // a linked work tree, whose .git is a file
   }
 }
 
-/** `git@host:acme/app.git` and `https://host/acme/app` → `host/acme/app`. */
+/** Return `host/acme/app` for `git@host:acme/app.git` and `https://host/acme/app`. */
 function normalised(url: string): string {
   return url
     .replace(/^file:\/\//, "")
