@@ -112,7 +112,7 @@ __all__ = [
     "Tls",
 ]
 
-#: Where a name is defined; `results` holds those that are not listed.
+#: The module of each name; those that are not listed are in `results`.
 _MODULES = {
     "AsyncClient": "async_client",
     "Client": "client",

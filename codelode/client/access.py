@@ -28,7 +28,7 @@ class CreatedKey:
 
     text: str = field(repr=False)
     key: Key
-    notices: tuple[str, ...] = ()  # which repositories it does not see although its globs match
+    notices: tuple[str, ...] = ()  # name repositories that match its globs but that it cannot see
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class ConnectionPermissions:
 
     connection: str
     kind: str
-    #: The URLs of the repositories under permission sync begin with it, without their scheme.
+    #: What the URLs of the repositories under permission sync begin with, without the scheme.
     prefix: str
     synced_at: float  # when the last successful attempt began
     attempted_at: float
@@ -46,11 +46,11 @@ class ConnectionPermissions:
     repositories: int
     accounts: int
     requests: int  # of the last attempt
-    error: str  # likewise
+    error: str  # of the last attempt
     notice: str  # what the last attempt could not read although it was successful
-    closed_because: str  # why only admins see the repositories; empty: their readers do
-    is_due: bool  # a sync was asked for, or is due, and is not done yet
-    requests_allowed: int  # in a period, as the host told last; 0: it does not say
+    closed_because: str  # why only admins see the repositories; empty: their readers do too
+    is_due: bool  # a sync was requested, or is due, and is not done yet
+    requests_allowed: int  # in a period, as the host last reported; 0: it does not say
     requests_left: int
     resets_at: float  # when the next period begins; 0: the host does not say
 

@@ -1,4 +1,4 @@
-"""The methods of an asynchronous client, whatever carries its calls to the service."""
+"""The methods of an asynchronous client, independent of how its calls reach the service."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class AsyncMethods(ABC):
     def _stream(
         self, call: Call[Answer], *, is_endless: bool = False
     ) -> AsyncGenerator[Answer, None]:
-        """Send a call and yield its answers; without an end, no timeout applies to it."""
+        """Send a call and yield its answers; no timeout applies if it is endless."""
 
     @abstractmethod
     async def _send(self, call: Call[Answer]) -> Answer:

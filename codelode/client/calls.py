@@ -66,7 +66,7 @@ class Call(Generic[Answer]):
     request: Message
     response: type[Message]
     read: Callable[[Any], Answer]
-    is_anonymous: bool = False  # answered to everybody, so that no token is sent
+    is_anonymous: bool = False  # whether the call needs no token, so that none is sent
 
 
 @encodable
@@ -75,10 +75,10 @@ def search(
 ) -> Call[SearchResult]:
     """Return the `top_k` best chunks for the query, best first.
 
-    An empty filter means all; values inside one filter are alternatives, and what one of the `not_`
-    filters matches is left out. `options` by stage and name, for example
-    `{"expand": {"related": 10}}`, win over the preset. `page` is the `next_page` of the previous
-    result. Raises InvalidQuery with the field that is wrong, NotFound, Unavailable.
+    An empty filter means all; values of one filter are alternatives, and `not_` filters exclude
+    what they match. `options` by stage and name, such as `{"expand": {"related": 10}}`, take
+    precedence over the preset. `page` is the `next_page` of the previous result. Raises
+    InvalidQuery with the invalid field, NotFound, Unavailable.
     """
     request = search_request(query, **search)
     request.top_k, request.page_token = count("top_k", top_k), page
@@ -132,7 +132,7 @@ def similar(
 def read(
     path: str, *, repository: str = "", ref: str = "", start_line: int = 0, end_line: int = 0
 ) -> Call[FileLines]:
-    """Return lines of an indexed file; without lines, all of it, if one answer may hold it.
+    """Return lines of an indexed file; without lines, the whole file, if one answer can hold it.
 
     Raises NotFound, and InvalidQuery for lines that the file does not have.
     """
@@ -176,7 +176,7 @@ def grep(pattern: str, **given: Unpack[Grep]) -> Call[MatchingFile | GrepSummary
 def symbols(
     name: str, *, literal: bool = False, limit: int = 200, ref: str = "", **values: Unpack[Values]
 ) -> Call[SymbolList]:
-    """Return the definitions whose name matches a glob, or with `literal` is the name.
+    """Return the definitions whose name matches a glob, or with `literal` equals it.
 
     A name with dots is compared with the end of qualified names: `Client.get`. The filters are
     those of `search`; `kinds` are those of the definitions. Raises InvalidQuery.
@@ -194,7 +194,7 @@ def references(
 ) -> Call[ReferenceList]:
     """Return the uses of a name in all repositories, the most certain ones first.
 
-    The filters say where it is used. Raises InvalidQuery with the field that is wrong.
+    The filters limit the uses. Raises InvalidQuery with the invalid field.
     """
     request = search_pb2.ListReferencesRequest(
         name=name, filters=filters(ref, **values), limit=natural("limit", limit)
@@ -204,7 +204,7 @@ def references(
 
 
 def scopes() -> Call[tuple[Scope, ...]]:
-    """Return the scopes that have a repository which the caller sees, by name."""
+    """Return the scopes with a repository that the caller sees, by name."""
     return _call(
         "SearchService/ListScopes",
         search_pb2.ListScopesRequest(),
@@ -222,9 +222,9 @@ def explain(subject: str, *, repository: str = "", ref: str = "") -> Call[About]
 
 @encodable
 def chunk_map(repositories: Iterable[str] = ()) -> Call[ChunkMap]:
-    """Return the map of the chunks of repositories, at most 50, and which other maps there are.
+    """Return the map of the chunks of at most 50 repositories, and the other maps that exist.
 
-    It has no points before it was made. Raises InvalidQuery.
+    The map has no points until it is made. Raises InvalidQuery.
     """
     from codelode.client import maps
 
@@ -234,7 +234,7 @@ def chunk_map(repositories: Iterable[str] = ()) -> Call[ChunkMap]:
 
 @encodable
 def map_places(repositories: Iterable[str], points: Iterable[int]) -> Call[tuple[MapPlace, ...]]:
-    """Return which chunks are at points of a map, at most 200. Raises InvalidQuery, NotFound."""
+    """Return the chunks at points of a map, at most 200. Raises InvalidQuery, NotFound."""
     from codelode.client import maps
 
     request = search_pb2.ListMapPlacesRequest(
@@ -246,7 +246,7 @@ def map_places(repositories: Iterable[str], points: Iterable[int]) -> Call[tuple
 
 @encodable
 def make_map(repositories: Iterable[str]) -> Call[MapStatus]:
-    """Have a worker make the map of repositories; return at once how far it is."""
+    """Have a worker make the map of repositories; return its progress at once."""
     from codelode.client import maps
 
     request = search_pb2.MakeMapRequest(repositories=texts("repositories", repositories))
@@ -268,7 +268,7 @@ def graph(
 
     `relations`: any of imports, importers, calls, callers, inherits, subclasses, definitions,
     references, tests, cross_repository; none means those of the direction. Raises NotFound, and
-    InvalidQuery with the field that is wrong.
+    InvalidQuery with the invalid field.
     """
     from codelode.client import graph as graphs
     from codelode.v1 import graph_pb2
@@ -326,7 +326,7 @@ def cancel(run: Run | str) -> Call[Run]:
 
 
 def status() -> Call[Status]:
-    """Return what the cluster holds and what it does."""
+    """Return the repositories, runs, queues, and workers of the cluster, and its problems."""
     from codelode.client import index
     from codelode.v1 import index_pb2
 
@@ -349,7 +349,7 @@ def repositories() -> Call[tuple[IndexedRepository, ...]]:
 
 @encodable
 def set_default(name: str, ref: str) -> Call[Run]:
-    """Start a run that indexes a ref and makes it the default one; "HEAD": as the source says."""
+    """Start a run that indexes a ref and makes it the default; "HEAD": the source's default."""
     from codelode.client import index
     from codelode.v1 import index_pb2
 
@@ -377,7 +377,7 @@ def label(names: str, label: str) -> Call[tuple[str, ...]]:
 
 @encodable
 def remove(name: str, *, ref: str = "") -> Call[None]:
-    """Remove a repository and everything that is indexed of it, or only one ref of it."""
+    """Remove a repository and everything that is indexed of it, or only one of its refs."""
     from codelode.v1 import index_pb2
 
     return _call(
@@ -422,7 +422,7 @@ def retry(name: str | None = None) -> Call[tuple[Run, ...]]:
 
 @encodable
 def enrich(name: str | None = None) -> Call[tuple[Run, ...]]:
-    """Write the summaries that earlier runs left out; return the runs that do so."""
+    """Write the summaries that are missing from earlier runs; return the runs that do so."""
     from codelode.client import index
     from codelode.v1 import index_pb2
 
@@ -440,10 +440,10 @@ def create_key(
     repositories: Iterable[str] = (),
     expires_in_s: float = 0.0,
 ) -> Call[CreatedKey]:
-    """Create an API key; the result alone has its text, which no later call returns.
+    """Create an API key; only this result has its text.
 
     `repositories`: globs over names that bound what the key sees, empty for no bound. It expires
-    after `expires_in_s`, 0 for never. Raises InvalidQuery with the field that is wrong, Denied.
+    after `expires_in_s`, 0 for never. Raises InvalidQuery with the invalid field, Denied.
     """
     from codelode.client import access
     from codelode.v1 import access_pb2
@@ -490,7 +490,7 @@ def permissions() -> Call[Permissions]:
 
 @encodable
 def sync_permissions(connection: str | None = None) -> Call[tuple[str, ...]]:
-    """Have the permissions of a code host read now, or of all; return the connections, at once."""
+    """Have the permissions of one or all code hosts read now; return the connections at once."""
     from codelode.v1 import access_pb2
 
     return _call(
@@ -512,7 +512,7 @@ def sources() -> Call[Sources]:
 
 @encodable
 def sync_sources(connection: str | None = None, *, mode: str = "sync") -> Call[tuple[str, ...]]:
-    """Have the repositories of a code host listed now, or of all; return the connections, at once.
+    """Have the repositories of one or all code hosts listed now; return the connections at once.
 
     `mode`: `plan`, `sync`, or `confirm`, which also removes what waits for a confirmation.
     """

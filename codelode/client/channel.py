@@ -16,10 +16,10 @@ from codelode.loopback import is_on_loopback
 
 DEFAULT_ADDRESS = DEFAULT_SERVER
 
-#: Options of the channel, for both clients.
+#: Options of the gRPC channel of both clients.
 OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.max_receive_message_length", 16 << 20),  # 200 hits of large chunks
-    # Gateways are on the local network or loopback, which an HTTP proxy does not reach.
+    # Gateways are on the local network or on loopback, which an HTTP proxy does not reach.
     ("grpc.enable_http_proxy", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2_000),
@@ -29,7 +29,7 @@ OPTIONS: tuple[tuple[str, int | str], ...] = (
 )
 
 
-#: What the address of a gateway with TLS starts with.
+#: The beginning of the address of a gateway with TLS.
 TLS = "grpcs://"
 
 Option = tuple[str, int | str]
@@ -37,35 +37,35 @@ Option = tuple[str, int | str]
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Files in PEM format, and a name, for an address with grpcs://; each may be left empty.
+    """Files in PEM format, and a name, for an address with grpcs://.
 
-    The environment has the files that are left empty.
+    An empty file is taken from the variable named beside it.
     """
 
-    ca: str = ""  # the authorities to trust; CODELODE_TLS_CA, else the public ones
-    name: str = ""  # a name in the server's certificate, if the host in the address is none
-    certificate: str = ""  # of this client; CODELODE_TLS_CLIENT_CERTIFICATE
-    key: str = ""  # of that certificate; CODELODE_TLS_CLIENT_KEY
+    ca: str = ""  # the authorities to trust: CODELODE_TLS_CA, else the public ones
+    name: str = ""  # a name in the server's certificate, if the host of the address is not one
+    certificate: str = ""  # of this client: CODELODE_TLS_CLIENT_CERTIFICATE
+    key: str = ""  # of that certificate: CODELODE_TLS_CLIENT_KEY
 
 
-#: All files are those of the environment.
+#: Takes all files from the environment.
 ENVIRONMENT = Tls()
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Holds what both clients need to open a channel and to send calls through it."""
+    """What both clients need to open a channel and to send calls through it."""
 
     target: str  # HOST:PORT
     credentials: grpc.ChannelCredentials | None  # None: no TLS
     options: tuple[Option, ...]
     token: str
-    login: tuple[str, Path] | None  # the address and the data folder; None: the token never changes
+    login: tuple[str, Path] | None  # address and data folder of a login; None: a fixed token
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """Return the metadata of a call that begins now: the token, if there is one.
 
-        With a login, it may be renewed, which waits for the issuer.
+        The token of a login may have to be renewed first, which waits for the issuer.
         """
         token = self.token
         if self.login is not None:
@@ -84,7 +84,7 @@ def is_host_and_port(address: str, *, least_port: int = 1) -> bool:
 
 
 def connection(address: str, token: str | None, tls: Tls) -> Connection:
-    """Return how to connect; the arguments are those of `Client`. Raises InvalidSettings."""
+    """Return the connection for the arguments of `Client`. Raises InvalidSettings."""
     target, found = _target(address), client_settings()
     login = None
     if token is None:
@@ -100,13 +100,13 @@ def connection(address: str, token: str | None, tls: Tls) -> Connection:
 
 
 def checked(address: str) -> str:
-    """Return the address. Raises InvalidSettings if it is none."""
+    """Return the address. Raises InvalidSettings if it is malformed."""
     _target(address)
     return address
 
 
 def _target(address: str) -> str:
-    """Return HOST:PORT. Raises InvalidSettings if the address is none."""
+    """Return HOST:PORT of the address. Raises InvalidSettings if it is malformed."""
     target = address.removeprefix(TLS)
     # gRPC itself would take port 99999 modulo 65536, and a bare host for port 443.
     if not is_host_and_port(target):
@@ -122,12 +122,12 @@ def _check_plaintext(address: str, found: ClientSettings) -> None:
     if not found.token_without_tls and not is_on_loopback(address):
         raise InvalidSettings(
             f"the token is not sent to {address} without TLS: write {TLS}{address}, or, if nobody "
-            "can listen on the way, set CODELODE_TOKEN_WITHOUT_TLS=true"
+            "can read the traffic, set CODELODE_TOKEN_WITHOUT_TLS=true"
         )
 
 
 def _completed(tls: Tls, address: str, found: ClientSettings) -> Tls:
-    """Return the files and the name to use: those given, else of the own cluster, else found."""
+    """Return `tls`, completed from the user's own cluster at the address, else the environment."""
     cluster = own_cluster(address, found.data) if not tls.ca else None
     own = Tls() if cluster is None else Tls(cluster.certificate, cluster.tls_name)
     own_pair = (tls.certificate, tls.key) if tls.certificate or tls.key else found.tls_client
@@ -150,16 +150,16 @@ def _credentials(tls: Tls) -> grpc.ChannelCredentials:
 
 
 def _found_login(address: str, found: ClientSettings) -> tuple[str, Path] | None:
-    """Return where the login of this user at the gateway is, or None if there is none."""
+    """Return address and data folder of this user's login at the gateway; None: there is none."""
     if not os.access(login_file(found.data), os.R_OK):  # missing, or in another user's folder
         return None
-    from codelode.client.login import logins  # few users have one, and they wait for the issuer
+    from codelode.client.login import logins  # loaded only now, because few users have a login
 
     return (address, found.data) if address in logins(found.data) else None
 
 
 def _found_token(address: str, found: ClientSettings) -> str:
-    """Return the token of the environment, else that of this user's own cluster at the address."""
+    """Return the token of the environment, else of the user's own cluster at the address, or ""."""
     if found.token:
         return found.token
     if found.token_file:

@@ -53,12 +53,12 @@ class Client:
     ) -> None:
         """Connect on the first call. `timeout_s` bounds each call, but not a watch.
 
-        `token` is the secret that the gateway asks for; None: the one of CODELODE_TOKEN or
-        CODELODE_TOKEN_FILE, else that of the cluster which `codelode up` runs for this user at the
-        address. The address of a gateway with TLS is grpcs://HOST:PORT; `tls` has the files for it,
-        if they are not those of the environment.
-        Raises InvalidSettings for a malformed address, for a file that cannot be used, and for a
-        token that would be sent to another machine without TLS.
+        `token` is the gateway's secret or an API key. With None, the client uses CODELODE_TOKEN,
+        else CODELODE_TOKEN_FILE, else the token of the cluster that `codelode up` runs for this
+        user at the address, else that of a `codelode login` there. The address of a gateway with
+        TLS is grpcs://HOST:PORT; `tls` names the files for it if they are not those of the
+        environment. Raises InvalidSettings for a malformed address, for a file that cannot be used,
+        and for a token that would be sent to another machine without TLS.
         """
         self.address, self.timeout_s = address, timeout_s
         how = connection(address, token, tls)
@@ -112,13 +112,13 @@ class Client:
     ) -> Run:
         """Bring the index of a repository at a ref up to date, registering it when it is new.
 
-        With `wait`, return the run when it is over, which may be as failed: see `Run.error`.
+        With `wait`, return the run when it is over; it may have failed: see `Run.error`.
         Without it, return the run as it was created. An empty name is taken from the URL; an empty
         ref means the default one. `include`, `exclude`: patterns as in a .gitignore at the root.
-        Only files that match one of those to include are indexed; those to exclude are left out,
-        whatever the repository's own ignore files say. The gateway keeps the patterns: None uses
-        what was given before, an empty list clears it. `label` decides who sees the repository:
-        see `codelode.access.Label`. Raises InvalidQuery with the field that is wrong.
+        Only files that match a pattern of `include` are indexed; files that match one of `exclude`
+        are left out, whatever the repository's own ignore files say. The gateway stores the
+        patterns: None keeps the stored ones, an empty list clears them. `label` decides who sees
+        the repository: see `codelode.access.Label`. Raises InvalidQuery with the invalid field.
         """
         call = calls.start_run(
             url, name=name, ref=ref, label=label, include=include, exclude=exclude
@@ -137,10 +137,11 @@ class Client:
         wait: bool = True,
         on_progress: Callable[[Run], None] | None = None,
     ) -> Run:
-        """Find out what indexing a repository at a ref would do; nothing of the index changes.
+        """Find out what indexing a repository at a ref would do, without changing the index.
 
-        Takes what `index` takes. With `wait`, return the run when it is over; if it is PLANNED, it
-        has an `estimate`. Patterns can be given for a repository that is not registered.
+        The arguments are those of `index`, but patterns are accepted only for a repository that is
+        not registered. With `wait`, return the run when it is over; if it is PLANNED, it has an
+        `estimate`.
         """
         call = calls.start_run(
             url, name=name, ref=ref, include=include, exclude=exclude, plan_only=True
@@ -152,7 +153,7 @@ class Client:
         """Yield the run now and whenever it changes, until it is over.
 
         Continues where it stopped when the gateway restarts. Raises Unavailable after
-        `WATCH_TIMEOUT_S` without an answer, NotFound when there is no such run. `on_silence` is
+        `WATCH_TIMEOUT_S` without an answer, NotFound if there is no such run. `on_silence` is
         called once in each period without an answer, after `WATCH_SILENCE_S`, with the last error.
         """
         call = calls.watch_run(run)
@@ -178,7 +179,7 @@ class Client:
         line, with `multiline` also across line breaks. `limit` bounds the matching lines of all
         files, `limit_per_file` those of each; with `without_lines` they are only counted. The
         filters are those of `search`. The summary comes last; unless it is `complete`, its
-        `notices` say where the search stopped. Raises InvalidQuery with the field that is wrong.
+        `notices` say where the search stopped. Raises InvalidQuery with the invalid field.
         """
         yield from self._stream(calls.grep(pattern, **given), self.timeout_s)
 
@@ -198,8 +199,8 @@ class Client:
     ) -> Iterator[FileFailure]:
         """Yield the files of one or all repositories that are not in the index.
 
-        `include_skipped` adds those left out by rule, `include_partial` indexed ones that were not
-        read in full.
+        `include_skipped` adds files that were skipped on purpose, `include_partial` indexed files
+        that were not parsed completely.
         """
         page = ""
         while True:

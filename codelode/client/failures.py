@@ -16,13 +16,14 @@ _NO_CONNECTION = (
     "keepalive",
 )
 
-#: The details that gRPC itself reports when the client's deadline expires; the gateway's differ.
+#: The details that gRPC itself reports when the client's deadline expires. The gateway reports
+#: others.
 _OWN_DEADLINE = "Deadline Exceeded"
 
-#: The details with which gRPC itself refuses a message that the gateway does not read.
+#: A part of the details with which gRPC itself refuses a message that is too large.
 _TOO_LARGE = "SERVER: Received message larger than max"
 
-#: The same for the headers of a call; that of the token is the only one that grows.
+#: The same for the headers of a call, of which only the token can be long.
 _TOO_LARGE_HEADERS = "received metadata size exceeds"
 
 
@@ -35,7 +36,7 @@ def error(exc: grpc.RpcError, *, address: str, timeout_s: float) -> errors.Codel
         return errors.TimedOut(f"the gateway at {address} did not answer within {timeout_s:g} s")
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return errors.NotFound(
-            f"{address} answers, but not as a codelode gateway of this version ({details})"
+            f"{address} answers, but not like a codelode gateway of this version ({details})"
         )
     if code in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.OUT_OF_RANGE):
         return _invalid(exc, details)
@@ -50,7 +51,7 @@ def error(exc: grpc.RpcError, *, address: str, timeout_s: float) -> errors.Codel
 
 
 def _no_connection(details: str, address: str) -> errors.CodelodeError:
-    """Return the error for a connection that failed, by what gRPC says of it."""
+    """Return the error for a failed connection, according to the details that gRPC reports."""
     for part, kind, remedy in _TLS_FAILURES:
         if part in details:
             return kind(f"{address}: {remedy}")
@@ -71,10 +72,10 @@ def _why(address: str) -> str:
     )
 
 
-#: How gRPC reports a connection that the other side closed before it answered.
+#: Parts of the details for a connection that the other side closed before it answered.
 _HUNG_UP = ("Socket closed", "Connection reset", "recvmsg:")
 
-#: Parts of what gRPC reports when TLS fails, the error that each is, and what to do.
+#: Parts of the details when TLS fails, each with the error to raise and its message.
 _TLS_FAILURES: tuple[tuple[str, type[errors.CodelodeError], str], ...] = (
     (
         "WRONG_VERSION_NUMBER",
@@ -109,7 +110,7 @@ _KINDS: dict[grpc.StatusCode, type[errors.CodelodeError]] = {
     grpc.StatusCode.DEADLINE_EXCEEDED: errors.TimedOut,
     grpc.StatusCode.ABORTED: errors.Unavailable,
     grpc.StatusCode.CANCELLED: errors.Unavailable,
-    # All others, FAILED_PRECONDITION and INTERNAL among them, need an operator: Corrupt.
+    # All others, including FAILED_PRECONDITION and INTERNAL, need an operator: Corrupt.
 }
 
 

@@ -10,11 +10,11 @@ from codelode.v1 import graph_pb2
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """A file, a symbol, a package, a repository, or a name outside of all of them."""
+    """A file, a symbol, a package, a repository, or an imported name that no repository has."""
 
-    repository: str  # empty: outside
-    path: str = ""  # the folder of a package; empty for a whole repository
-    symbol: str = ""  # qualified name; outside, the name as it is imported
+    repository: str  # empty: none has it
+    path: str = ""  # of a package: its folder; empty for a whole repository
+    symbol: str = ""  # qualified name; without a repository, the name as it is imported
     line: int = 0  # 1-based; 0 for a file
 
 
@@ -27,7 +27,7 @@ class GraphLink:
     target: GraphNode
     depth: int  # steps from the subject, from 1 on
     confidence: str  # exact, imported or name
-    files: int = 0  # between repositories: those of the source that import from the target
+    files: int = 0  # between repositories: how many files of the source import from the target
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,8 @@ class Server:
     """The store or a model, and whether it answers."""
 
     role: str  # store, embedder, or language model
-    name: str  # empty: the model has not told it
-    problem: str  # why it does not answer; empty: it does
+    name: str  # empty: the model has not reported it
+    problem: str  # why it does not answer; empty: it answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class SourceChange:
-    """Says what was done with a repository, or would be, and why."""
+    """What a listing did with a repository, or what a plan would do, and why."""
 
     action: str
     repository: str
@@ -77,20 +77,20 @@ class Source:
 
     connection: str
     kind: str
-    #: The URLs of its repositories begin with it, without their scheme; for a folder, its path.
+    #: What the URLs of its repositories begin with, without the scheme; for a folder, its path.
     prefix: str
     every_s: int
     synced_at: float  # when the last successful listing began
     attempted_at: float
-    planned_at: float  # when the last plan was made that did nothing
-    listed: int  # repositories that the host lists
-    repositories: int  # that are followed
+    planned_at: float  # when the last plan was made, which changed nothing
+    listed: int  # number of repositories that the host lists
+    repositories: int  # number of repositories that are followed
     requests: int  # of the last attempt
-    error: str  # likewise
+    error: str  # of the last attempt
     waiting: str  # why repositories that would be removed wait for a confirmation
     changes: tuple[SourceChange, ...]  # of the last attempt or plan
-    is_due: bool  # a listing was asked for, or is due, and is not done yet
-    requests_allowed: int  # in a period, as the host told last; 0: it does not say
+    is_due: bool  # whether a listing was requested, or is due, and is not done yet
+    requests_allowed: int  # in a period, as the host last reported; 0: it does not say
     requests_left: int
     resets_at: float  # when the next period begins; 0: the host does not say
 
@@ -105,12 +105,12 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class FileFailure:
-    """A file that is not in the index or was not read in full, and why."""
+    """A file that is not in the index, or was not parsed completely, and why."""
 
     repository: str
     ref: str
     path: str
-    state: str  # failed or skipped; the health of an indexed file
+    state: str  # failed or skipped; of an indexed file, its health
     reason: str
 
 
@@ -231,7 +231,7 @@ def status(message: index_pb2.GetStatusResponse) -> Status:
 
 
 def failures(message: index_pb2.ListFailuresResponse) -> tuple[list[FileFailure], str]:
-    """Return one page and the token of the next one; empty: this was the last."""
+    """Return one page and the token of the next one; empty: this is the last page."""
     return list(map(failure, message.failures)), message.next_page_token
 
 

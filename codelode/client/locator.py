@@ -1,4 +1,4 @@
-"""Name a repository so that a server on another machine, or in another folder, understands it."""
+"""Name a repository in a form that a server in another folder, or on another machine, accepts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ import os
 
 def locator(url: str) -> str:
     """Return a local path as an absolute one, because the server runs elsewhere; keep URLs."""
-    # An empty text would mean the current folder, but it is a variable that a script did not set.
+    # Do not read an empty text as the current folder: it is a variable that a script did not set.
     looks_local = url.startswith((".", "/", "~")) or os.path.exists(url)
     return os.path.realpath(os.path.expanduser(url)) if looks_local else url

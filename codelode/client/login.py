@@ -1,8 +1,8 @@
-"""The logins of this user: tokens of an OpenID Connect issuer, each for one gateway.
+"""Keep the logins of this user: tokens of an OpenID Connect issuer, each for one gateway.
 
-    DATA/run/login.json   by the address of the gateway: its token, and what gets the next one
+    DATA/run/login.json   the logins by the address of the gateway: token and refresh token
 
-Only this user can read the file. This module uses the standard library alone, because a client
+Only this user can read the file. This module uses only the standard library, because a client
 imports none of the server's libraries.
 """
 
@@ -34,7 +34,7 @@ MAX_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A token for one gateway, and what gets the next one."""
+    """A token for one gateway, and what is needed to get the next one."""
 
     issuer: str
     client_id: str
@@ -44,7 +44,7 @@ class Login:
 
     @property
     def is_fresh(self) -> bool:
-        """Return whether the token will do for a call that begins now."""
+        """Return whether the token is valid long enough for a call that begins now."""
         return float(claims(self.token).get("exp", 0)) - time.time() > RENEW_S
 
 
@@ -60,7 +60,7 @@ def token_for(address: str, data: Path) -> str:
 
 
 def _renewed(address: str, data: Path) -> str:
-    """Return a new token. One process at a time: an issuer takes each refresh token only once."""
+    """Return a new token. One process at a time: an issuer accepts each refresh token only once."""
     with _changing(data) as found:
         login = found.get(address)
         if login is None or not login.is_fresh:
@@ -95,20 +95,20 @@ def logins(data: Path) -> dict[str, Login]:
 
 
 def keep(address: str, login: Login, data: Path) -> None:
-    """Keep a login in place of an earlier one at the gateway."""
+    """Store a login, which replaces an earlier one at the gateway."""
     with _changing(data) as found:
         found[address] = login
 
 
 def forget(address: str, data: Path) -> Login | None:
-    """Remove the login at the gateway; return it, or None if there is none."""
+    """Remove the login at the gateway, and return it; None if there is none."""
     with _changing(data) as found:
         return found.pop(address, None)
 
 
 @contextmanager
 def _changing(data: Path) -> Iterator[dict[str, Login]]:
-    """Hold the logins while they are changed, and write them if they were."""
+    """Lock the logins, yield them to be changed, and write them if they were."""
     make_private(run_dir(data))
     lock = os.open(run_dir(data) / "login.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with os.fdopen(lock, "rb") as held:
@@ -125,28 +125,28 @@ def _changing(data: Path) -> Iterator[dict[str, Login]]:
 
 
 def described(issuer: str) -> dict[str, Any]:
-    """Return the description of the issuer. Raises Unavailable or InvalidSettings."""
+    """Return the issuer's metadata document. Raises Unavailable or InvalidSettings."""
     url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
     found = _object(url, _answer(url))
     if found.get("issuer") != issuer:
         raise InvalidSettings(
-            f"{issuer} calls itself {found.get('issuer')!r}: give that as the issuer if it is right"
+            f"{issuer} calls itself {found.get('issuer')!r}: if that is right, use it as issuer"
         )
     return found
 
 
 def post(url: str, form: Mapping[str, str]) -> dict[str, Any]:
-    """Return the answer of an endpoint, which may be an error as RFC 6749 has it."""
+    """Return the answer of an endpoint, which may be an error in the form of RFC 6749."""
     return _object(url, _answer(url, form))
 
 
 def tell(url: str, form: Mapping[str, str]) -> None:
-    """Send a form to an endpoint that answers nothing of interest."""
+    """Send a form to an endpoint, and ignore the content of its answer."""
     _answer(url, form)
 
 
 def _answer(url: str, form: Mapping[str, str] | None = None) -> bytes:
-    """Return what the issuer answers, with status 200 or with that of a refusal."""
+    """Return the body of the issuer's answer, also of one that refuses the request."""
     from urllib.error import HTTPError
     from urllib.parse import urlencode
     from urllib.request import Request, urlopen

@@ -11,17 +11,17 @@ from codelode.v1 import search_pb2
 
 @dataclass(frozen=True, slots=True)
 class MapStatus:
-    """Says how far the map of some repositories is."""
+    """The progress or the result of a map of some repositories."""
 
     repositories: tuple[str, ...]
     progress: str  # waiting, reading vectors, placing points, ready, or failed
-    share: float  # of the work that is done
+    share: float  # of the work, done; 0 to 1
     error: str  # why it failed
-    at: float  # when it was reported, seconds since the epoch
+    at: float  # when this was reported, seconds since the epoch
     points: int  # of a map that is ready
     chunks: int  # that the repositories had
     took_s: float
-    is_current: bool  # made from the commits that are indexed now
+    is_current: bool  # whether it was made from the commits that are indexed now
 
     @property
     def is_over(self) -> bool:
@@ -43,7 +43,7 @@ class MapPoint:
 class MapPlace:
     """The chunk at a point."""
 
-    point: int  # from 0
+    point: int  # its index in `ChunkMap.points`
     repository: str
     path: str
     start_line: int
@@ -52,13 +52,13 @@ class MapPlace:
 
 @dataclass(frozen=True, slots=True)
 class ChunkMap:
-    """The map of some repositories, and which other maps there are."""
+    """The map of some repositories, and the other maps that exist."""
 
     repositories: tuple[str, ...]
-    status: MapStatus | None  # None: it was never asked for
-    expected_s: float  # that a worker takes for it
+    status: MapStatus | None  # None: it was never requested
+    expected_s: float  # time that a worker takes for the map
     maps: tuple[MapStatus, ...]
-    points: tuple[MapPoint, ...]  # of the map that was made last
+    points: tuple[MapPoint, ...]  # of the newest map of these repositories
 
 
 def chunk_map(message: search_pb2.GetMapResponse) -> ChunkMap:

@@ -1,4 +1,4 @@
-"""Build request messages. The gateway checks what only it can check."""
+"""Build request messages. The gateway checks the values; here, only what the wire cannot carry."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Made = TypeVar("Made")
 
 
 def encodable(build: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
-    """Decorate a function that builds a request: raise InvalidQuery for text that is not Unicode.
+    """Make a function that builds a request raise InvalidQuery for text that is not Unicode.
 
     Python reads undecodable bytes of file names as lone surrogates, which UTF-8 cannot encode.
     """
@@ -41,11 +41,11 @@ def encodable(build: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
     return built
 
 
-#: Upper bounds that the gateway enforces; named here in errors about what the wire cannot carry,
-#: and in the help of the command line.
+#: Upper bounds that the gateway enforces. Errors about values that the wire cannot carry, and the
+#: help of the command line, name them.
 MOST = {"top_k": 200, "depth": 5, "limit": 1_000, "budget_tokens": 200_000}
 
-#: What an option of a search takes, for errors.
+#: Names of the types of search options, for errors.
 _KINDS = {
     FieldDescriptor.CPPTYPE_INT32: "whole number",
     FieldDescriptor.CPPTYPE_DOUBLE: "number",
@@ -109,7 +109,7 @@ def search_request(
     options: Options | None = None,
     **values: Unpack[Values],
 ) -> search_pb2.SearchRequest:
-    """Build the request without its number of hits."""
+    """Build the request, except for its number of hits."""
     return search_pb2.SearchRequest(
         query=query,
         filters=filters(ref, **values),
@@ -151,7 +151,7 @@ def grep_request(
 
 
 def filters(ref: str, **values: Unpack[Values]) -> search_pb2.Filters:
-    """Build the filters. Raises InvalidQuery for one text instead of several."""
+    """Build the filters. Raises InvalidQuery for a text where a list of texts is expected."""
     scope = values.pop("scope", "")
     given = cast(Mapping[str, Iterable[str]], values)
     lists = {name: texts(f"filters.{name}", some) for name, some in given.items()}
@@ -184,7 +184,7 @@ def _set(part: Message, stage: str, name: str, value: object) -> None:
 
 
 def _instead(name: str, known: list[str]) -> str:
-    """Return `did you mean 'rank'?`, or all known names when none is similar."""
+    """Return `did you mean 'rank'?`, or all known names if none is similar."""
     from difflib import get_close_matches
 
     close = get_close_matches(name.lower(), known)
@@ -201,7 +201,7 @@ def run_request(
     include: Iterable[str] | None = None,
     exclude: Iterable[str] | None = None,
 ) -> index_pb2.StartRunRequest:
-    """Build the request. Patterns that are None are not set in it; empty ones are."""
+    """Build the request. It leaves out patterns that are None, and has those that are empty."""
     from codelode.addresses import FORMS
     from codelode.v1 import index_pb2
 
@@ -228,21 +228,21 @@ def _patterns(field: str, values: Iterable[str] | None) -> index_pb2.Patterns | 
 
 
 def texts(field: str, values: Iterable[str]) -> list[str]:
-    """Return the values. Raises InvalidQuery for one text, which would pass as its letters."""
+    """Return the values as a list. Raises InvalidQuery for a text, not a list of texts."""
     if isinstance(values, str):
         raise errors.InvalidQuery(field, f"is a list of texts, not the text {values!r}")
     return list(values)
 
 
 def count(field: str, value: int) -> int:
-    # The wire cannot carry more than 32 bits; the gateway refuses what else is out of bounds.
+    # The wire cannot carry more than 32 bits; the gateway refuses other values out of bounds.
     if not 0 < value < 2**31:
         raise errors.InvalidQuery(field, f"is {value:,}; it must be 1 to {MOST[field]:,}")
     return value
 
 
 def natural(field: str, value: int) -> int:
-    """Return the number. Raises InvalidQuery for one that the wire cannot carry."""
+    """Return the number. Raises InvalidQuery if the wire cannot carry it."""
     if not 0 <= value < 2**31:
         raise errors.InvalidQuery(field, f"is {value:,}; it must not be negative, nor so large")
     return value

@@ -16,19 +16,19 @@ class Passage:
     start_line: int
     end_line: int
     content: str
-    truncated: bool  # lines or line ends were cut
+    truncated: bool  # whether lines, or the ends of lines, were cut off
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A chunk of another repository with the text of a hit, or nearly so."""
+    """A chunk of another repository whose text equals that of a hit, or nearly so."""
 
     repository: str
     ref: str
     path: str
     start_line: int
     end_line: int
-    similarity: float  # share of their lines that both have; 1: the texts are equal
+    similarity: float  # share of distinct lines in common; 1: the texts are equal
     revision: str
     url: str
 
@@ -45,20 +45,20 @@ class Hit:
     symbol: str
     kind: str
     score: float  # higher is better; comparable within one result only
-    match: str  # semantic, keyword or both
+    match: str  # semantic, keyword, or both
     content: str
     header: str = ""
     category: str = ""
     explain: tuple[tuple[str, float], ...] = ()
-    summary: str = ""  # one sentence by a language model; empty: none was made
-    passage: Passage | None = None  # the lines around it that were asked for
-    block_type: str = ""  # of infrastructure: `resource`, `job`, `Deployment`
-    line: int = 0  # of the name in the definition of the symbol; 0: unknown
+    summary: str = ""  # one sentence by a language model; empty: there is none
+    passage: Passage | None = None  # lines around the chunk, if they were requested
+    block_type: str = ""  # of an infrastructure block: `resource`, `job`, `Deployment`
+    line: int = 0  # where the symbol's name is defined; 0: unknown
     keyword_score: float | None = None  # BM25; None: keywords did not find it
     similarity: float | None = None  # cosine; None: vectors did not find it
     revision: str = ""  # the indexed commit
-    url: str = ""  # of the lines on the code host; empty: it has no known pages
-    copies: tuple[Copy, ...] = ()  # in other repositories, one for each
+    url: str = ""  # of the lines at the code host; empty: the host is unknown
+    copies: tuple[Copy, ...] = ()  # the same code in other repositories, one for each
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +69,21 @@ class SearchResult(Sequence[Hit]):
     took_ms: float  # in the gateway
     cached: bool = False
     stages: tuple[tuple[str, float], ...] = ()  # stage, ms; only with explain
-    notices: tuple[str, ...] = ()  # what was degraded or limited
+    notices: tuple[str, ...] = ()  # say what was degraded or limited
     query_kind: str = ""
     intent: str = ""
     entities: tuple[Entity, ...] = ()  # names and paths in the query; only with explain
     related: tuple[Related, ...] = ()
     imports: tuple[ImportLink, ...] = ()
     duplicates: tuple[Duplicate, ...] = ()
-    files: tuple[FoundFile, ...] = ()  # staged: what was searched, most similar first
+    files: tuple[FoundFile, ...] = ()  # staged mode: files that were searched, most similar first
     coverage: tuple[Coverage, ...] = ()
-    abstained: bool = False  # nothing was similar enough to be shown
+    abstained: bool = False  # whether hits were withheld because none was similar enough
     tokens: int = 0  # of all hits together, estimated
     synonyms: tuple[str, ...] = ()
     alternates: tuple[str, ...] = ()
-    next_page: str = ""  # for `search(page=…)`; empty: this was the last
-    unmatched: bool = False  # no name or word of the query occurs: the hits are only similar
+    next_page: str = ""  # for `search(page=…)`; empty: this is the last page
+    unmatched: bool = False  # whether no name or word of the query occurs; the hits are similar
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -100,30 +100,30 @@ class SearchResult(Sequence[Hit]):
 class Entity:
     """A name or a path in a query."""
 
-    kind: str  # path, pascal_case, camel_case or snake_case
+    kind: str  # path, pascal_case, camel_case, or snake_case
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """A file near a hit."""
+    """A file near a hit in the dependency graph."""
 
     repository: str
     path: str
-    relation: str  # imports, imported_by, test_for, interface_of, sibling or calls
+    relation: str  # imports, imported_by, test_for, interface_of, sibling, or calls
     hops: int
     of: str  # the hit's path
 
 
 @dataclass(frozen=True, slots=True)
 class ImportLink:
-    """One step of an import chain, depth first."""
+    """One step of an import chain; the steps are in depth-first order."""
 
     repository: str
     path: str
     target: str
     depth: int
-    mark: str  # internal, external, circular or truncated
+    mark: str  # internal, external, circular, or truncated
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +167,8 @@ class Context:
 
     text: str  # Markdown with paths and line ranges
     tokens: int
-    search: SearchResult  # what it was made from; its hits are without content
-    left_out: int  # hits that did not fit or were not good enough
+    search: SearchResult  # the search it was made from, with hits without content
+    left_out: int  # number of hits that did not fit or whose quality was too low
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class SymbolList:
     """Definitions by repository, path, and line."""
 
     symbols: tuple[Definition, ...]
-    notices: tuple[str, ...]  # where the list is not complete
+    notices: tuple[str, ...]  # say where the list is not complete
     took_ms: float  # in the gateway
     coverage: tuple[Coverage, ...]
 
@@ -216,7 +216,7 @@ class NameUse:
     symbol: str  # qualified name of the definition around the line; may be empty
     kind: str  # call, member, own, class, or implementation; empty: not known
     confidence: str  # exact, imported, or name
-    definition: NamePlace | None  # None: found by its name alone
+    definition: NamePlace | None  # None: the use was found only by its name
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ class ReferenceList:
     """The uses of a name, the most certain ones first."""
 
     references: tuple[NameUse, ...]
-    notices: tuple[str, ...]  # where the list is not complete, and whether the name is defined
+    notices: tuple[str, ...]  # say where the list is not complete, and if nothing defines the name
     took_ms: float  # in the gateway
     coverage: tuple[Coverage, ...]
 
@@ -237,8 +237,8 @@ class Scope:
     description: str
     repositories: tuple[str, ...]  # the first 100
     repository_count: int
-    refs: tuple[str, ...]  # a search without a ref uses the first that is indexed; empty: any
-    paths: tuple[str, ...]  # globs, those with `!` exclude; empty: any
+    refs: tuple[str, ...]  # a search without a ref uses the first that is indexed; empty: any ref
+    paths: tuple[str, ...]  # globs; those with `!` exclude; empty: all paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,18 +249,18 @@ class FileLines:
     path: str
     language: str
     start_line: int
-    end_line: int  # of the last line in `content`
+    end_line: int  # the last line in `content`
     line_count: int  # of the whole file, without blank lines at its end
     content: str
-    truncated: bool  # more was asked for than one answer may hold: go on after `end_line`
+    truncated: bool  # whether one answer cannot hold all requested lines; go on after `end_line`
     revision: str  # empty while the first run is under way
-    url: str  # of the lines at the code host; empty: it is not known
+    url: str  # of the lines at the code host; empty: the host is unknown
     coverage: tuple[Coverage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class MatchSpan:
-    """A match in a line: characters, 0-based and half-open."""
+    """The position of a match in a line: characters, 0-based and half-open."""
 
     start: int
     end: int
@@ -274,7 +274,7 @@ class MatchingLine:
     text: str  # at most 1,000 characters
     is_match: bool
     spans: tuple[MatchSpan, ...]  # the first matches in it
-    truncated: bool  # the end of the line was cut off
+    truncated: bool  # whether the end of the line was cut off
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,19 +285,19 @@ class MatchingFile:
     path: str
     language: str
     count: int  # of matching lines, up to the limits
-    lines: tuple[MatchingLine, ...]  # those and the lines around them, in order
+    lines: tuple[MatchingLine, ...]  # matching lines and the lines around them, in order
     revision: str  # empty while the first run is under way
-    url: str  # of the first matching line at the code host; empty: it is not known
+    url: str  # of the first matching line at the code host; empty: the host is unknown
 
 
 @dataclass(frozen=True, slots=True)
 class GrepSummary:
     """The outcome of a search for a pattern."""
 
-    files: int  # that have a match
-    count: int  # of matching lines
-    read_files: int  # that were read
-    complete: bool  # all matches were found; else `notices` say where the search stopped
+    files: int  # number of files with a match
+    count: int  # number of matching lines
+    read_files: int  # number of files that were read
+    complete: bool  # whether all matches were found; else `notices` say where the search stopped
     notices: tuple[str, ...]
     took_ms: float  # in the gateway
     coverage: tuple[Coverage, ...]
@@ -487,7 +487,7 @@ def grep_part(message: search_pb2.GrepResponse) -> MatchingFile | GrepSummary:
 
 
 def matches_of(parts: Iterable[MatchingFile | GrepSummary]) -> Matches:
-    """Return the parts of the stream, of which the last is the summary, as one value."""
+    """Return the parts of a stream as one value; the last part is the summary."""
     *files, summary = parts
     assert isinstance(summary, GrepSummary), "the stream ends with it"
     return Matches(tuple(file for file in files if isinstance(file, MatchingFile)), summary)

@@ -11,7 +11,7 @@ from codelode.errors import Unavailable
 WATCH_TIMEOUT_S = 60.0
 #: `watch` reports the silence after this long without an answer.
 WATCH_SILENCE_S = 3.0
-#: Pause before `watch` asks again; doubles from the first value up to the second.
+#: Pause before `watch` asks again, seconds; doubles from the first value up to the second.
 WATCH_BACKOFF_S = (0.1, 2.0)
 
 OnSilence = Callable[[Unavailable], None]
@@ -20,7 +20,7 @@ OnSilence = Callable[[Unavailable], None]
 class Silence:
     """The time without an answer, measured from the first call that failed.
 
-    Until then the gateway had nothing to report, however long that took.
+    The time before that call does not count: the gateway just had nothing to report.
     """
 
     def __init__(self, on_silence: OnSilence | None) -> None:
@@ -34,7 +34,7 @@ class Silence:
         self._pause_s = WATCH_BACKOFF_S[0]
 
     def pause_s(self, lost: Unavailable) -> float:
-        """Return how long to wait before the next call. Raises `lost` when it took too long."""
+        """Return the pause before the next call. Raises `lost` after WATCH_TIMEOUT_S."""
         now = time.monotonic()
         began_at = self._began_at = now if self._began_at is None else self._began_at
         if now - began_at > WATCH_TIMEOUT_S:
