@@ -54,7 +54,7 @@ ENVIRONMENT = Tls()
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """What both clients need to open a channel and to send calls through it."""
+    """The data with which both clients open a channel and send calls through it."""
 
     target: str  # HOST:PORT
     credentials: grpc.ChannelCredentials | None  # None: no TLS

@@ -64,7 +64,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class SourceChange:
-    """What a listing did with a repository, or what a plan would do, and why."""
+    """The action of a listing, or of a plan of one, on a repository, and its reason."""
 
     action: str
     repository: str

@@ -13,10 +13,10 @@ from typing import Any
 from codelode.counts import counted
 from codelode.display import plain
 
-#: The most that a common agent accepts of one answer.
+#: The longest answer that common agents accept.
 MAX_TOKENS = 25_000
-#: A language model sees code in tokens of three to four bytes; text without words, such as base64,
-#: has the shortest, which are about two bytes long.
+#: The shortest mean length of tokens. Tokens of code have three to four bytes; text without words,
+#: such as base64, has the shortest tokens, of about two bytes.
 BYTES_PER_TOKEN = 2
 MAX_BYTES = MAX_TOKENS * BYTES_PER_TOKEN
 
@@ -36,7 +36,7 @@ def error_answer(text: str) -> Answer:
 
 
 def text_answer(parts: Iterable[str], *, narrow: str) -> Answer:
-    """Return the lines of the parts as text, cut to MAX_BYTES with the hint how to narrow."""
+    """Return the lines of the parts as text; if cut to MAX_BYTES, `narrow` tells what to ask."""
     lines = [line for part in parts for line in part.split("\n")]
     kept = fitting(lines, MAX_BYTES - len(narrow) - 100)
     if len(kept) < len(lines):
@@ -45,9 +45,9 @@ def text_answer(parts: Iterable[str], *, narrow: str) -> Answer:
 
 
 def structured_answer(fields: dict[str, Any], *, narrow: str) -> Answer:
-    """Return the fields as JSON; as an error with the hint how to narrow, if they are too long.
+    """Return the fields as JSON, or if they are too long, an error that `narrow` ends.
 
-    Agents that know no structured answers read the text, which therefore repeats it.
+    The text repeats the JSON for agents that do not support structured answers.
     """
     shown = _plain(json.loads(json.dumps(fields)))
     text = json.dumps(shown, separators=(",", ":"))
@@ -58,7 +58,7 @@ def structured_answer(fields: dict[str, Any], *, narrow: str) -> Answer:
 
 
 def fitting(parts: Sequence[str], room: int) -> list[str]:
-    """Return as many parts, from the first on, as have at most `room` bytes when printed."""
+    """Return the first parts, as many as fit into `room` bytes when printed."""
     kept: list[str] = []
     for part in parts:
         room -= len(plain(part).encode()) + 1

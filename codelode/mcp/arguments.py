@@ -1,7 +1,7 @@
-"""The arguments of the tools. Their descriptions are what an agent reads.
+"""The arguments of the tools, with the descriptions that an agent reads.
 
 Bounds are not declared here: the gateway checks them, so that every face refuses the same values
-with the same remedy. Each description costs every agent tokens in every session.
+with the same remedy. Descriptions are short, because every agent pays for them in every session.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Text = Annotated[str, Field(default="")]
 
 
 class Arguments(BaseModel):
-    """The base of all; an argument of an unknown name is refused."""
+    """The base of all arguments; it refuses unknown names."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -28,7 +28,7 @@ class Arguments(BaseModel):
 
 
 class Narrowing(Arguments):
-    """The filters of a search, with the meaning that they have on the command line."""
+    """The filters of a search, with the same meaning as on the command line."""
 
     repositories: Texts = Field(description="Only these; else all.")
     not_repositories: Texts
@@ -47,7 +47,7 @@ class Narrowing(Arguments):
     scope: Text
 
     def filters(self) -> Filters:
-        """Return the filters that are given, as the client takes them."""
+        """Return the given filters as arguments of the client."""
         given = {name: getattr(self, name) for name in Narrowing.model_fields}
         given.pop("structured")
         return cast(Filters, {name: value for name, value in given.items() if value})
@@ -130,7 +130,7 @@ _CLOSED = {"additionalProperties": False}
 
 
 class _Compact(GenerateJsonSchema):
-    """Generates schemas without titles and empty defaults, which say nothing to an agent."""
+    """Generates schemas without titles and empty defaults, which are of no use to an agent."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False

@@ -16,8 +16,8 @@ logging.getLogger("mcp").setLevel(logging.WARNING)
 async def serve(connect: Connect, *asgi: Any) -> None:
     """Answer a request. `asgi`: the scope, and the functions that receive and send its parts.
 
-    The library's manager holds nothing between requests without sessions. It is therefore made for
-    one request, at whose end everything ends that the request has begun.
+    Without sessions, the library's manager keeps nothing between requests. So each request gets a
+    manager, and everything that the request has begun ends with it.
     """
     manager = StreamableHTTPSessionManager(make_server(connect), stateless=True)
     async with manager.run():

@@ -1,7 +1,8 @@
 """Build the server of the protocol, with the official library, for every transport.
 
-The low-level server of the library is used, because its decorators send an ordinary error as one of
-the server, accept unknown arguments, and add schemas of results to what an agent has to read.
+The low-level server of the library is used, because the decorators of the library report expected
+errors as failures of the server, accept unknown arguments, and add result schemas to what an agent
+has to read.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ INSTRUCTIONS = (
 #: contain slashes; they are written as `%2F`.
 FILES = "codelode://file/{repository}/{+path}{?ref}"
 
-#: Problems of wrong arguments that are reported at once.
+#: Most problems with the arguments of a call that are reported at once.
 MAX_PROBLEMS = 3
 
 
-#: Opens what the tools ask, for one call.
+#: Opens the client that the tools use, for one call.
 Connect = Callable[[], AbstractAsyncContextManager[AsyncMethods]]
 
 
@@ -103,7 +104,7 @@ def _described(tool: Tool) -> types.Tool:
 
 
 async def _list_resources(_context: Any, _asked: Any) -> types.ListResourcesResult:
-    """List none, because there are too many files; the template names each."""
+    """List no resources, because there are too many files; the template names each file."""
     return types.ListResourcesResult(resources=[])
 
 
@@ -140,7 +141,7 @@ async def _get_prompt(_context: Any, asked: types.GetPromptRequestParams) -> typ
 
 
 def _file_of(uri: str) -> Read:
-    """Return which file the URI of a resource names. Raises InvalidQuery for another form."""
+    """Return the file that the URI of a resource names. Raises InvalidQuery for another form."""
     parts = urlsplit(uri)
     repository, slash, path = parts.path.removeprefix("/").partition("/")
     if (parts.scheme, parts.netloc) != ("codelode", "file") or not slash or not path:
@@ -151,7 +152,7 @@ def _file_of(uri: str) -> Read:
 
 
 def _tool(name: str) -> Tool:
-    """Return the tool. Raises an error of the protocol, as the specification has it."""
+    """Return the tool. Raises MCPError, as the specification of the protocol requires."""
     if name not in TOOLS:
         told = f"there is no tool {name!r}; there are: {', '.join(TOOLS)}"
         raise MCPError(types.INVALID_PARAMS, told)

@@ -1,4 +1,4 @@
-"""Write answers as compact text: a location, a name, and few lines of code for each hit."""
+"""Write answers as compact text: a location, a name, and a few lines of code for each hit."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
         SymbolList,
     )
 
-#: Paths of one relation that `explain` lists; `graph` has the others.
+#: Most paths of one relation that `explain` lists; `graph` lists the others.
 MAX_PATHS = 20
-#: Repositories, files that are not indexed, runs, and scopes that `status` lists.
+#: Most repositories, files that are not indexed, runs, and scopes that `status` lists.
 MAX_REPOSITORIES = 100
 MAX_FAILURES = 50
 MAX_RUNS = 5
 MAX_SCOPES = 50
 
-#: Characters that are shown of a line which is longer than an answer; each may be escaped.
+#: Characters that are shown of a line that is longer than an answer; each may be escaped.
 MAX_LINE_CHARS = MAX_BYTES // 10
 
 NARROW_SEARCH = "ask for fewer hits (top_k), signatures only (compact), or narrow it with filters"
@@ -51,7 +51,7 @@ NOTHING = "nothing found; try other words, or fewer filters"
 
 
 def search_lines(found: SearchResult, query: str, *, context: int | None = None) -> list[str]:
-    """Return the hits, grouped by repository, and the notes; whole hits, as many as fit."""
+    """Return as many whole hits as fit, grouped by repository, and the notes."""
     hits = [_hit(rank, hit, query, context) for rank, hit in enumerate(found, 1)]
     tail = [*filter(None, [around(found)]), *notes(found.notices, found.coverage)]
     room = MAX_BYTES - sum(len(line.encode()) for line in tail) - 1_000
@@ -119,7 +119,7 @@ def _hit(rank: int, hit: Hit, query: str, context: int | None) -> str:
 
 
 def _signature(hit: Hit, shown: list[str]) -> list[str]:
-    """Return the line that defines the symbol, unless it is among the lines that are shown."""
+    """Return the line that defines the symbol, unless `shown` contains it."""
     code, at = hit.content.split("\n"), hit.line - hit.start_line
     if not 0 <= at < len(code) or any(line.split()[:1] == [str(hit.line)] for line in shown):
         return []
@@ -127,7 +127,7 @@ def _signature(hit: Hit, shown: list[str]) -> list[str]:
 
 
 def notes(notices: Iterable[str], coverage: Iterable[Coverage] = ()) -> list[str]:
-    """Return what the answer lacks: its notices, and files that are not in the index."""
+    """Return notes about what the answer lacks: its notices, and files that are not indexed."""
     missing = [
         f"{quoted(one.repository)} {quoted(one.ref)} is not complete: "
         f"{counted(one.pending, 'file')} pending, {one.failed:,} failed"
@@ -138,7 +138,7 @@ def notes(notices: Iterable[str], coverage: Iterable[Coverage] = ()) -> list[str
 
 
 def file_lines(found: FileLines) -> list[str]:
-    """Return where the lines are, and as many numbered lines as fit; of a longer line, a part."""
+    """Return the location and as many numbered lines as fit, or a part of a line that is longer."""
     width = len(str(found.end_line))
     code = enumerate(found.content.split("\n"), found.start_line)
     numbered = [f"{number:>{width}}  {line}" for number, line in code]
@@ -155,7 +155,7 @@ def file_lines(found: FileLines) -> list[str]:
 
 
 def about_lines(about: About) -> list[str]:
-    """Return the summary, the definitions with their signatures, and the files around it."""
+    """Return the summary, the definitions with their signatures, and the related files."""
     relations = (
         ("imports", about.imports),
         ("imported by", about.imported_by),
@@ -185,7 +185,7 @@ def _paths(relation: str, paths: tuple[str, ...]) -> list[str]:
 
 
 def graph_lines(found: Graph) -> list[str]:
-    """Return the edges under their relations, indented by their distance."""
+    """Return the edges grouped by relation, indented by their distance."""
     lines = [f"{found.subject_kind} in {quoted(found.repository)}"]
     for relation, links in groupby(found.links, key=lambda link: link.relation):
         some = [_link(link, found.repository) for link in links]

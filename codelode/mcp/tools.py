@@ -1,7 +1,7 @@
-"""The tools: one row each, with the function that asks the gateway.
+"""The tools: one row each, with the function that calls the gateway.
 
-There are few of them, and their descriptions are short, because an agent reads all of them in every
-session, whether it uses them or not.
+There are few tools with short descriptions, because an agent reads all of them in every session,
+whether it uses them or not.
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ if TYPE_CHECKING:
     from codelode.client.async_methods import AsyncMethods
     from codelode.model import Run
 
-#: Reports how much of the work is done, and of how much; the message says what is done.
+#: Reports progress: the amount of work that is done, the total, and a message.
 Report = Callable[[float, float | None, str], Awaitable[None]]
 
-#: The budget of `context`: tokens of four characters, as the gateway estimates them, that fit.
+#: Largest budget of `context` that fits into an answer, in tokens of four characters, as the
+#: gateway estimates them.
 MAX_CONTEXT_TOKENS = MAX_BYTES // 4 - 100
-#: Files that are not indexed, of one answer.
+#: Most files that are not indexed in one answer.
 MAX_FAILURES = 1_000
-#: Lines of a hit's passage that the gateway may return.
+#: Most lines of a hit's passage that the gateway may return.
 MAX_PASSAGE_LINES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Holds what an agent is told of a tool, and the function that answers a call of it."""
+    """The description of a tool for agents, and the function that answers its calls."""
 
     name: str
     description: str  # at most 300 characters
@@ -51,9 +52,9 @@ class Tool:
 
 async def search(client: AsyncMethods, given: arguments.Search, _: Report) -> Answer:
     if given.compact and given.context_lines:
-        raise InvalidQuery("compact", "shows no code, context_lines more of it; give one of them")
+        raise InvalidQuery("compact", "shows no code, context_lines shows more; give one of them")
     if given.exact and given.names:
-        raise InvalidQuery("names", "are no lines that a regex matches; give only one of them")
+        raise InvalidQuery("names", "cannot be combined with exact; give only one of them")
     if given.names:
         return await _names(client, given)
     if given.exact:
@@ -91,7 +92,7 @@ async def _names(client: AsyncMethods, given: arguments.Search) -> Answer:
 
 
 def _options(given: arguments.Search) -> dict[str, dict[str, object]]:
-    """Return the options by stage and name; those of `options` win over other arguments."""
+    """Return the options by stage and name; `options` takes precedence over other arguments."""
     stages: dict[str, dict[str, object]] = {"expand": {}, "assemble": {}}
     if given.context_lines:
         around = {"before_lines": given.context_lines, "after_lines": given.context_lines}
@@ -169,7 +170,7 @@ async def graph(client: AsyncMethods, given: arguments.Graph, _: Report) -> Answ
 
 async def status(client: AsyncMethods, given: arguments.Status, _: Report) -> Answer:
     name = given.repository
-    # Also the check of the name: the gateway answers an unknown one with the nearest names.
+    # This call also checks the name: for an unknown one, the gateway suggests similar names.
     failures = await _failures(client, given) if name or given.failures else ()
     state = await client.status()
     scopes = () if name else await client.scopes()
@@ -221,9 +222,9 @@ async def index(client: AsyncMethods, given: arguments.Index, report: Report) ->
 
 
 async def _watched(client: AsyncMethods, run: Run, wait_s: float, report: Report) -> Run:
-    """Return the run when it is over, or as it is when it can be watched no longer.
+    """Report the progress of the run, and return it when it is over.
 
-    That is after `wait_s`, and when the gateway shuts down. Report its progress.
+    Return its last state after `wait_s`, or if the gateway shuts down.
     """
     with suppress(TimeoutError, Unavailable):
         async with asyncio.timeout(wait_s), aclosing(client.watch(run)) as states:

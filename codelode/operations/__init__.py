@@ -1,1 +1,1 @@
-"""Operations tools that run offline over the ports: backups, the doctor, evaluation."""
+"""Tools for operators: backups, the doctor, evaluation, and the configuration of agents."""

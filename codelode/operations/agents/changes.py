@@ -1,4 +1,4 @@
-"""A change of a file, before it is made, and the record that undoes it exactly."""
+"""Plan a change of a configuration file, apply it, and record how to undo it exactly."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from codelode.errors import InvalidSettings, NotFound
 from codelode.files import make_private, replace_text
 from codelode.operations.agents.table import Agent
 
-#: The name of the entry in the files of agents.
+#: The name of our entry in the files of agents.
 NAME = "codelode"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The text of a file before and after; None: there is no file."""
+    """The text of a file before and after a change; None: there is no file."""
 
     path: Path
     before: str | None
@@ -44,7 +44,7 @@ def installation(agent: Agent, path: Path, entry: dict[str, Any], *, records: Pa
     values = _read(agent, path, before or "")
     section = values.get(agent.section, {})
     if not isinstance(section, dict):
-        raise _unfit(path, f"`{agent.section}` in it is no {agent.form.LANGUAGE} object", agent)
+        raise _unfit(path, f"`{agent.section}` in it is not a {agent.form.LANGUAGE} object", agent)
     after = agent.form.with_entry(before or "", agent.section, NAME, entry)
     _check(agent, path, after, {**values, agent.section: {**section, NAME: entry}})
     return Change(path, before, after, original)
@@ -53,8 +53,8 @@ def installation(agent: Agent, path: Path, entry: dict[str, Any], *, records: Pa
 def removal(agent: Agent, path: Path, *, records: Path) -> Change:
     """Return the change that undoes the installation. Raises NotFound if there is none.
 
-    A file that was not changed since then gets its original text; of another one only the entry is
-    removed.
+    A file that was not changed since the installation gets its original text; from any other file,
+    only the entry is removed.
     """
     path, before = path.resolve(), _text(path)
     values = _read(agent, path, before or "")
@@ -71,7 +71,9 @@ def removal(agent: Agent, path: Path, *, records: Path) -> Change:
 
 
 def applied(change: Change, *, records: Path) -> None:
-    """Make the change and record what undoes it. Raises InvalidSettings if it cannot be written."""
+    """Make the change, and record how to undo it. Raises InvalidSettings if a file cannot be
+    written.
+    """
     record = _record_file(change.path, records)
     try:
         if change.after == change.original:
@@ -121,12 +123,12 @@ def _check(agent: Agent, path: Path, text: str, expected: dict[str, Any]) -> Non
     except InvalidSettings:
         found = {}
     if {agent.section: {}, **found} != expected:
-        raise _unfit(path, "its form is one that codelode cannot change without a loss", agent)
+        raise _unfit(path, "codelode cannot change its form without a loss", agent)
 
 
 def _unfit(path: Path, why: str, agent: Agent) -> InvalidSettings:
     return InvalidSettings(
-        f"{path} stays as it is, because {why}; edit `{agent.section}` in it yourself"
+        f"{path} was not changed, because {why}; edit `{agent.section}` in it yourself"
     )
 
 

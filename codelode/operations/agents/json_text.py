@@ -1,6 +1,6 @@
 """Change one entry in the text of a JSON file that may have comments.
 
-The text is parsed by tree-sitter, because Python's parser knows neither comments nor places.
+The text is parsed by tree-sitter, because Python's parser supports neither comments nor positions.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _object(node: Node | None) -> Node:
     if node is not None and node.type == "document":
         node = next((child for child in node.named_children if child.type != "comment"), None)
     if node is None or node.type != "object":
-        raise InvalidSettings("holds something else where a JSON object is expected")
+        raise InvalidSettings("has another value where a JSON object is expected")
     return node
 
 
@@ -104,7 +104,7 @@ def _comments(node: Node) -> list[Node]:
 
 
 def _added(text: str, node: Node, name: str, value: dict[str, Any]) -> str:
-    """Return the text with one more pair at the end of the object, after its last comment."""
+    """Return the text with a new pair at the end of the object, after its last comment."""
     newline, own = _newline(text), _line_indent(text, node)
     pairs = list(_pairs(node).values())
     indent = _line_indent(text, pairs[-1]) if pairs else own
@@ -119,7 +119,7 @@ def _added(text: str, node: Node, name: str, value: dict[str, Any]) -> str:
 
 
 def _lines(text: str, value: dict[str, Any], indent: str) -> str:
-    """Return the value as JSON on lines that are indented like those around it."""
+    """Return the value as JSON, its lines indented to fit the text around it."""
     lines = json.dumps(value, indent=_unit(text), ensure_ascii=False).split("\n")
     return f"{_newline(text)}{indent}".join(lines)
 
@@ -131,7 +131,7 @@ def _line_indent(text: str, node: Node) -> str:
 
 
 def _unit(text: str) -> str:
-    """Return one step of indentation: that of the first pair, else two spaces."""
+    """Return one level of indentation: that of the first pair, else two spaces."""
     pairs = list(_pairs(_object(_root(text))).values())
     return (_line_indent(text, pairs[0]) if pairs else "") or "  "
 
@@ -141,7 +141,7 @@ def _newline(text: str) -> str:
 
 
 def _spliced(text: str, *changes: tuple[int, int, str]) -> str:
-    """Return the text with new text in place of bytes: (start, end, new), in order."""
+    """Return the text with ranges of bytes replaced, given in order as (start, end, new text)."""
     source, made, done = text.encode(), b"", 0
     for start, end, new in changes:
         made += source[done:start] + new.encode()

@@ -1,4 +1,4 @@
-"""The agents whose configuration is known: one row each, as their documentation has it."""
+"""The agents that codelode can configure: one row each, according to their documentation."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from codelode.operations.agents import json_text, toml_text
 
 @dataclass(frozen=True, slots=True)
 class HttpForm:
-    """Says how an entry names a server that is reached by HTTP."""
+    """The form of an entry for a server that is reached over HTTP."""
 
-    variable: str  # stands for the value of the variable `{}` in a header
+    variable: str  # the reference to an environment variable, whose name replaces `{}`
     url: str = "url"
     fixed: dict[str, str] = field(default_factory=dict)
-    token: str = ""  # the key of a variable with a token; empty: the entry has headers
+    token: str = ""  # the key under which the entry names the variable; empty: it has headers
 
     def entry(self, url: str, token: str) -> dict[str, Any]:
-        """Return the entry for the URL; `token` is the variable with the token, empty for none."""
+        """Return the entry for the URL; `token` names the variable with the token, if any."""
         made: dict[str, Any] = {**self.fixed, self.url: url}
         if token and self.token:
             made[self.token] = token
@@ -33,7 +33,7 @@ class HttpForm:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """Says where an agent reads which servers to start, and in which form."""
+    """The file in which an agent reads its MCP servers, and the form of its entries."""
 
     name: str
     title: str
@@ -42,8 +42,8 @@ class Agent:
     section: str = "mcpServers"
     form: ModuleType = json_text
     fixed: dict[str, str] = field(default_factory=dict)  # what an entry has besides the command
-    home: str = ""  # the variable that takes the place of the first folder of `user`
-    http: HttpForm | None = None  # None: it starts commands alone
+    home: str = ""  # the variable whose value replaces the folder of `user`
+    http: HttpForm | None = None  # None: the agent only starts commands
 
     def file(self, project: Path | None) -> Path | None:
         """Return the file of the user, or that of the project if one is given."""
@@ -60,7 +60,7 @@ class Agent:
         return {**made, "env": environment} if environment else made
 
 
-#: The folder of settings of desktop programs.
+#: The folder, below the home folder, in which desktop programs keep their settings.
 _SETTINGS = "Library/Application Support" if sys.platform == "darwin" else ".config"
 
 AGENTS = {

@@ -1,7 +1,7 @@
 """Change one table in the text of a TOML file.
 
-A table may be appended to every TOML file, so the text around it need not be understood. The caller
-compares the values before and after, which finds the files where that is not enough.
+A table may be appended to almost every TOML file, so the rest of the text need not be parsed. The
+caller compares the values before and after, which detects the files where that does not work.
 """
 
 from __future__ import annotations

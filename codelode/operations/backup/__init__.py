@@ -7,11 +7,10 @@ mirrors.
     mirrors/        only on request; without them the next run of a repository clones it again
 
 The cluster may run while it is saved. Index and keys are of the same moment, at which no worker
-writes (`codelode.backends.redis.index_swap`), because a ledger that is ahead of its index would
-never notice what is missing. Copying the embedded index does not delay the workers, because the
-copy is one transaction; during Weaviate's backup and the copy of the keys their writes wait. A run
-that is under way is saved half done and starts again after the restoration. Restore only while no
-workers run.
+writes (`codelode.backends.redis.index_swap`): a ledger that is ahead of its index would never
+notice what is missing. The workers' writes wait during Weaviate's backup and the copy of the keys,
+but not while the embedded index is copied, which is one transaction. A run that is under way is
+saved half done and starts again after the restoration. Restore only while no workers run.
 
 Raises InvalidSettings, NotIndexed, SchemaMismatch, and Corrupt, each with the remedy.
 """

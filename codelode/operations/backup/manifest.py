@@ -1,5 +1,6 @@
-"""The manifest of a backup. A folder without one, or with a file that differs from it, is not a
-backup.
+"""Read, write, and check the manifest of a backup.
+
+A folder without a manifest, or with a file that differs from it, is not a backup.
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ KEYS = "redis.dump"
 INDEX = "index"
 MIRRORS = "mirrors"
 
-#: Increased when an older version could not read the new format.
+#: Increase it when older versions cannot read a new format.
 FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The facts about a backup. `facts` describes the index (`engine.IndexBackup.begin`); `files`
-    maps each path to its size in bytes and its SHA-256.
+    """The description of a backup.
+
+    `facts` describes the index (`engine.IndexBackup.begin`); `files` maps each path to the size of
+    the file in bytes and its SHA-256.
     """
 
     made_at: float  # seconds since the epoch
@@ -48,9 +51,7 @@ def write(folder: Path, manifest: Manifest) -> None:
 
 
 def read(folder: Path) -> Manifest:
-    """Return the manifest. Raises NotFound if there is no complete backup, Corrupt if it is
-    unreadable.
-    """
+    """Return the manifest. Raises NotFound without a complete backup, Corrupt if it is damaged."""
     try:
         values = json.loads((folder / FILE).read_text(encoding="utf-8"))
         if values.get("format") != FORMAT:
@@ -71,7 +72,7 @@ def read(folder: Path) -> Manifest:
 
 
 def digests(folder: Path) -> dict[str, tuple[int, str]]:
-    """Return size and digest of every file below the folder except the manifest."""
+    """Return the size and digest of every file below the folder except the manifest."""
     return {
         str(path.relative_to(folder)): (path.stat().st_size, _digest(path))
         for path in sorted(folder.rglob("*"))
@@ -93,7 +94,7 @@ def check(folder: Path, manifest: Manifest) -> None:
 
 @contextmanager
 def written(folder: Path) -> Iterator[None]:
-    """Raise errors of the folder as InvalidSettings."""
+    """Translate errors of writing to the folder into InvalidSettings."""
     try:
         yield
     except OSError as exc:

@@ -86,19 +86,19 @@ def _replace(
 
 
 def _require_fit(settings: Settings, made: Manifest) -> None:
-    """Raise unless the settings name the store and the embedder of the backup."""
+    """Raise unless the settings name the store, organisation, and embedder of the backup."""
     for name, found in (("store", made.store), ("organisation", made.organisation)):
         if getattr(settings, name) != found:
             raise InvalidSettings(
-                f"the backup is of a cluster with CODELODE_{name.upper()}={found}, this one has "
-                f"{getattr(settings, name)}: set it to the same"
+                f"the backup is of a cluster with CODELODE_{name.upper()}={found}, but here it is "
+                f"{getattr(settings, name)}: set it to {found}"
             )
     model = registry.embedder(registry.chosen(settings, made.facts["choice"]))
     if (model.identity, model.dim) != (made.facts["embedder"], made.facts["dim"]):
         raise SchemaMismatch(
-            f"the backup's index is of the embedder {made.facts['embedder']}, the settings name "
-            f"{model.identity}: set CODELODE_EMBEDDER and CODELODE_EMBEDDING_MODEL to that one, "
-            "and change it with `codelode reindex` afterwards"
+            f"the backup's index was made by the embedder {made.facts['embedder']}, but the "
+            f"settings name {model.identity}: set CODELODE_EMBEDDER and CODELODE_EMBEDDING_MODEL "
+            "to the embedder of the backup, restore it, and then run `codelode reindex`"
         )
 
 
@@ -107,7 +107,7 @@ def _require_nothing(settings: Settings, index: engine.IndexBackup) -> None:
     if repositories or chunks:
         raise InvalidSettings(
             f"found {counted(repositories, 'repository')} and {counted(chunks, 'chunk')} here "
-            "already: give --force to have the backup in their place"
+            "already: give --force to replace them with the backup"
         )
 
 

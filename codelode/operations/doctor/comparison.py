@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from codelode.model import DEFAULT_REF, FileRecord, FileState, RefName
 
-#: Of a ref by path.
+#: The record of each file, by ref and path.
 Records = Mapping[RefName, Mapping[str, FileRecord]]
 
 RefPath = tuple[RefName, str]
@@ -15,7 +15,7 @@ RefPath = tuple[RefName, str]
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Files that differ, by ref and path. A stray file stored under DEFAULT_REF has that ref."""
+    """Files that differ, as ref and path. A stray file stored under DEFAULT_REF has that ref."""
 
     lost: frozenset[RefPath]
     stray: frozenset[RefPath]
@@ -31,7 +31,7 @@ def compare(
     """Return where records and chunks contradict each other; `held`: path → chunks at each ref.
 
     A PENDING file may be stored or not, in its old or new version. A FAILED file may have the
-    chunks that its record names.
+    number of chunks in its record.
     """
     named = {**{ref: ref for ref in records}, DEFAULT_REF: default_ref}
     return Differences(

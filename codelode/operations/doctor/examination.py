@@ -1,4 +1,4 @@
-"""The examination: all checks in order, and their repairs."""
+"""Run all checks of the doctor in order, and repair what they find."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from codelode.ports import (
     SymbolTable,
 )
 
-#: Files that are checked again at a time, while no worker writes.
+#: Files that are checked again at once, while no worker writes.
 FILES_AT_ONCE = 300
 
-#: Stage outputs of a run count as leftovers this long after its end, seconds; until then its last
-#: files may still be in a queue.
+#: Time after the end of a run from which its stage outputs count as leftovers, seconds. Until then
+#: its last files may still be in a queue.
 SETTLED_S = 60.0
 
 
 class Hold(Protocol):
     def check(self) -> None:
-        """Raise Unavailable when the lock was lost."""
+        """Raise Unavailable if the lock was lost."""
 
 
 class IndexSwap(Protocol):
@@ -71,8 +71,8 @@ class Indexes(Protocol):
 
 @dataclass(frozen=True)
 class Doctor:
-    """Examines the stores. `store` is only opened for a repair; `mirrors` is the folder of the
-    mirrors.
+    """Examines the stores. `store` opens the chunk store, which only a repair does; `mirrors` is
+    the folder of the mirrors.
     """
 
     ledger: Ledger
@@ -93,7 +93,7 @@ class Doctor:
     def __call__(self) -> Report:
         """Check everything, and repair it if requested.
 
-        Raises Corrupt instead of removing a whole index that an empty ledger does not know.
+        Raises Corrupt instead of removing a whole index because the ledger is empty.
         """
         known = self.ledger.repositories()
         self._removed(known)
@@ -104,7 +104,7 @@ class Doctor:
         self._indexes()
         return self.report
 
-    # Repositories that are not there any more
+    # Repositories that are not registered
 
     def _removed(self, known: Sequence[Repository]) -> None:
         tables = self.table_inventory.repositories()
@@ -114,18 +114,18 @@ class Doctor:
         )
         if unknown and not known and self.is_repairing:
             raise Corrupt(
-                f"the ledger knows no repository at all, the index {len(unknown)}: restore a "
+                f"the ledger has no repository, but the stores have {len(unknown)}: restore a "
                 "backup, or point CODELODE_REDIS_URL to the right server; to begin anew, remove "
                 "the index and index the repositories again"
             )
         for name in sorted(unknown):
-            if self.ledger.get(name) is None:  # still
+            if self.ledger.get(name) is None:  # not registered meanwhile
                 holders = tables.get(name, frozenset()) | ({"index"} if name in stored else set())
                 is_repaired = self.is_repairing and self._remove(name)
                 self._found(Trouble.REMOVED, name, names=holders, is_repaired=is_repaired)
 
     def _remove(self, name: RepositoryName) -> bool:
-        """Remove a repository as the workers do: no run of that name can start until it is done."""
+        """Remove a repository like the workers: meanwhile no run of that name can start."""
         if not self.ledger.mark_for_removal(name):
             return False
         self.store().remove_repository(name)
@@ -134,7 +134,7 @@ class Doctor:
         self.ledger.removal_finished(name)
         return True
 
-    # Repositories that are there
+    # Registered repositories
 
     def _repository(self, repository: Repository) -> None:
         name = repository.name
@@ -165,8 +165,8 @@ class Doctor:
         return compare(records, held, default_ref=repository.default_ref)
 
     def _settled(self, name: RepositoryName, paths: Sequence[str]) -> Differences:
-        """Check the files again while no worker writes, and repair them at once; return what is
-        wrong.
+        """Check the files again while no worker writes, repair them at once, and return the
+        differences.
         """
         nothing = Differences(frozenset(), frozenset())
         with self.swap.alone() as hold:
@@ -183,7 +183,7 @@ class Doctor:
             return found
 
     def _idle(self, name: RepositoryName) -> Repository | None:
-        """Return the repository as it is now; None: a run has begun, or it was removed."""
+        """Return the repository as it is now; None if a run has begun or it was removed."""
         found = self.ledger.get(name)
         if found is None or self._is_in_use(name):
             self._is_busy(name)
@@ -216,13 +216,15 @@ class Doctor:
             )
 
     def _begun(self, name: RepositoryName, ref: RefName) -> Run:
-        """Start a run; the workers find it because no worker has claimed it."""
+        """Start a run; a worker finds it, because no worker has claimed it."""
         return self.ledger.create(name, ref)
 
     # Entries of files in tables
 
     def _strays(self, repository: Repository) -> list[RefPath]:
-        """Return table entries of files that are not at the ref; remove them if requested."""
+        """Return the files that have table entries at a ref but are not there; remove the entries
+        if requested.
+        """
         name = repository.name
         strays: list[RefPath] = []
         for label, paths in sorted(self.table_inventory.paths(name).items()):
@@ -242,7 +244,7 @@ class Doctor:
     def _with_entries(
         self, name: RepositoryName, label: RefName, ref: RefName, paths: Sequence[str]
     ) -> list[str]:
-        """Return the paths that are not at the ref, but for which a table has entries there."""
+        """Return the paths that are not at the ref although a table has entries for them there."""
         kept = self.ledger.records(name, ref, paths)
         entries = (
             self.graph.outgoing(name, label, paths),
@@ -256,7 +258,7 @@ class Doctor:
         self.symbols.replace(name, [label], dict.fromkeys(paths, ()))
         self.references.replace(name, [label], dict.fromkeys(paths, ()))
 
-    # What is not of one repository
+    # Data that belongs to no repository
 
     def _mirrors(self) -> None:
         for mirror in mirrors.strays(self.mirrors, self._names()):

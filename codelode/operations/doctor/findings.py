@@ -16,7 +16,7 @@ NO_REF = RefName("")
 class Trouble(StrEnum):
     """The kinds of differences, worst first."""
 
-    LOST = "lost"  # indexed files whose chunks are missing from the index, or too many
+    LOST = "lost"  # indexed files with missing or additional chunks in the index
     REMOVED = "removed"  # data of a repository that is not registered
     STRAY = "stray"  # chunks of files that the ledger has not indexed at the ref
     ENTRIES = "entries"  # graph, symbol, or reference entries of files that are not at the ref
@@ -32,7 +32,7 @@ class Finding:
     trouble: Trouble
     repository: RepositoryName = NOBODY
     ref: RefName = NO_REF
-    names: tuple[str, ...] = ()  # of files, tables, folders or runs
+    names: tuple[str, ...] = ()  # of files, tables, folders, or runs
     is_repaired: bool = False
 
     def __str__(self) -> str:
@@ -46,8 +46,8 @@ class Finding:
             Trouble.STRAY: f"{files}: in the index, but not indexed according to the ledger{such}",
             Trouble.ENTRIES: f"{files}: in graph or symbol table, but not in the ledger{such}",
             Trouble.MIRROR: f"mirror of a repository that is not registered: {first}",
-            Trouble.HANDOVER: f"left over of {counted(count, 'run')} that ended{such}",
-            Trouble.INDEX: f"an index that was replaced or given up: {first}",
+            Trouble.HANDOVER: f"stage outputs of {counted(count, 'run')} that ended{such}",
+            Trouble.INDEX: f"an index that was replaced or abandoned: {first}",
         }[self.trouble]
         place = " ".join(part for part in (self.repository, quoted(self.ref)) if part)
         return f"{place}: {said}" if place else said
@@ -58,8 +58,8 @@ class Report:
     """The findings in the order of the checks."""
 
     findings: list[Finding] = field(default_factory=list)
-    busy: list[RepositoryName] = field(default_factory=list)  # skipped: being indexed
-    runs: list[RunId] = field(default_factory=list)  # started to index again what was lost
+    busy: list[RepositoryName] = field(default_factory=list)  # skipped, because they have a run
+    runs: list[RunId] = field(default_factory=list)  # started to index lost files again
 
     @property
     def is_healthy(self) -> bool:

@@ -1,4 +1,4 @@
-"""Mirrors that belong to no repository."""
+"""Find and remove mirrors that belong to no repository."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from codelode.mirrors import folder_name, locked
 from codelode.model import RepositoryName
 
-#: Mirrors, and the leftovers of an interrupted clone, copy, or removal.
+#: Suffixes of mirrors, and of the leftovers of an interrupted clone, copy, or removal.
 _SUFFIXES = frozenset((".git", ".part", ".whole", ".gone"))
 
-#: Longest wait for the lock of a mirror, seconds; after it the mirror is in use.
+#: Longest wait for the lock of a mirror, seconds; after that the mirror counts as in use.
 _LOCK_TIMEOUT_S = 1.0
 
 
@@ -26,7 +26,7 @@ def strays(folder: Path, names: Collection[RepositoryName]) -> list[Path]:
 
 
 def remove(mirror: Path, *, is_wanted: Callable[[Path], bool]) -> None:
-    """Delete a mirror unless it is wanted by now. Raises Busy when a process holds it."""
+    """Delete a mirror unless it has become wanted. Raises Busy if a process holds its lock."""
     with locked(mirror, timeout_s=_LOCK_TIMEOUT_S):
         if is_wanted(mirror) or not mirror.exists():
             return

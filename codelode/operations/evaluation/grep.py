@@ -1,9 +1,9 @@
 """A baseline without an index: grep for the words of a query and read the files.
 
 Files are ranked by how many different words of the query they contain, then by how many lines
-contain one; each is read in full. From a git repository, the files of a commit are read out of its
-objects, because that is what is indexed; other files of a work tree do not count, and a bare mirror
-is enough.
+contain one; each is read in full. In a git repository, the files of a commit are read from its
+objects, because those are indexed; so a bare mirror suffices, and other files of a work tree do not
+count.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from codelode.model import RepositoryName
 from codelode.operations.evaluation.judged import CHARS_PER_TOKEN, TOP_K, Shown
 from codelode.operations.evaluation.metrics import SourceLocation
 
-#: Shorter words are not searched, characters.
+#: Shortest words that are searched, characters.
 SHORTEST = 3
-#: Larger files, and files with a NUL byte, are not text to read, bytes.
+#: Largest files that are read, bytes. Files with a NUL byte are not read either.
 MAX_BYTES = 1_000_000
-#: Blobs read from git at once.
+#: Blobs that one call of git reads.
 BLOBS = 256
 
 
@@ -39,8 +39,7 @@ class Text:
 
 
 def locate(folder: Path, repository: str) -> Path:
-    """Return the folder of a repository inside a folder of checkouts, bare repositories, or
-    mirrors.
+    """Return the folder of a repository in a folder of checkouts, bare repositories, or mirrors.
 
     Raises InvalidSettings if there is none.
     """
@@ -53,8 +52,7 @@ def locate(folder: Path, repository: str) -> Path:
 
 
 def read(folder: Path, revision: str = "") -> dict[str, Text]:
-    """Return the text files by path: those of a revision of a git repository, else those of the
-    folder.
+    """Return the text files by path: of a revision of a git repository, or else of the folder.
 
     An empty revision means HEAD. Links are skipped. Raises InvalidSettings if the repository does
     not have the revision.
@@ -97,7 +95,7 @@ def _on_disk(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _git_dir(folder: Path) -> Path | None:
-    """Return the folder's own git directory if it has commits; never that of a parent folder."""
+    """Return the folder's own git directory if it has commits, not that of a parent folder."""
     for git_dir in (folder / ".git", folder):
         if git_dir.exists() and _git(git_dir, "rev-parse", "--verify", "-q", "HEAD") is not None:
             return git_dir
@@ -105,7 +103,7 @@ def _git_dir(folder: Path) -> Path | None:
 
 
 def _blobs(git_dir: Path, revision: str) -> Iterator[tuple[str, bytes]]:
-    """Return the regular files of a commit by path."""
+    """Yield path and content of the regular files of a commit."""
     listed = _git(git_dir, "ls-tree", "-r", "-z", "-l", "--end-of-options", f"{revision}^{{tree}}")
     if listed is None:
         raise InvalidSettings(f"{git_dir} has no commit {revision}; fetch it")
@@ -125,8 +123,9 @@ def _entries(listed: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _contents(git_dir: Path, blobs: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the contents from records of `ID blob SIZE`, a line end, that many bytes, and a line
-    end.
+    """Yield the contents of the blobs.
+
+    git answers with records of `ID blob SIZE`, a line end, that many bytes, and a line end.
     """
     answer = _git(git_dir, "cat-file", "--batch", given=b"".join(b"%s\n" % blob for blob in blobs))
     if answer is None:

@@ -1,9 +1,8 @@
 """Make judged queries from the history of a repository.
 
-The subject of a commit is the query, and the files that it changed are the answer. They are
-searched in the state before all of these commits, so that the index holds nothing of the answer.
-Merges, reverts, and commits that change many files are left out, and so are new files, which that
-state does not have.
+The subject of a commit is the query, and the files that it changed are the answer. The index is of
+the state before all of these commits, so it holds none of their changes. Merges, reverts, and
+commits that change many files or add a file are left out.
 """
 
 from __future__ import annotations
@@ -18,11 +17,12 @@ from typing import Any
 from codelode.environment import without_settings
 from codelode.errors import InvalidSettings
 
-#: Commits that change more files are sweeps, and shorter subjects say too little; both are skipped.
+#: Commits that change more files are too unspecific, and shorter subjects say too little; both are
+#: skipped.
 MAX_FILES = 5
 MIN_WORDS = 3
 
-#: Most commits that are read, the newest; git takes about a millisecond for each.
+#: The number of newest commits that are read at most; git takes about a millisecond for each.
 MAX_READ = 10_000
 
 CATEGORY = "history"
@@ -46,9 +46,10 @@ def judged(
 ) -> dict[str, Any]:
     """Return an entry of a file of judged queries, made from the last commits of a checkout.
 
-    They are those after the revision `since`, or after the commit that is `commits` before HEAD on
-    its main line. The entry's `revision` is that commit: the one to index. Raises InvalidSettings
-    if there is no repository, its history is too short, or HEAD does not descend from `since`.
+    The commits are those after the revision `since`, or after the commit that is `commits` before
+    HEAD in the line of first parents. The entry's `revision` is that commit: index it. Raises
+    InvalidSettings if there is no repository, its history is too short, or HEAD does not descend
+    from `since`.
     """
     base = _revision(folder, since) if since else _before(folder, commits)
     before = set(
@@ -75,7 +76,7 @@ def _revision(folder: Path, since: str) -> str:
 
 
 def _before(folder: Path, commits: int) -> str:
-    """Return the id of the commit so many before HEAD on its main line, or of the first one."""
+    """Return the id of the commit that is `commits` first parents before HEAD, or the oldest."""
     shown = _git(folder, "rev-list", "--first-parent", f"--max-count={commits + 1}", "HEAD")
     revisions = shown.split()
     if len(revisions) < 2:
@@ -90,7 +91,7 @@ def _says_something(commit: _Commit) -> bool:
 
 
 def _after(folder: Path, base: str) -> Iterator[_Commit]:
-    """Yield the newest commits that are no ancestors of `base`, with the files that they changed.
+    """Yield the newest commits that are not ancestors of `base`, with the files that they changed.
 
     git ends a subject and each file with NUL, writes a line break before the first file, and here
     another NUL and a colon before a subject, which may be empty.

@@ -1,4 +1,4 @@
-"""Judged queries: read a file of them, ask them, and compare the results with earlier ones.
+"""Read judged queries from a file, ask them, and compare the results with earlier ones.
 
 The file is a JSON list of repositories with their queries:
 
@@ -53,7 +53,7 @@ METRICS: dict[str, Callable[[Ranks], float]] = {
     "map": lambda ranks: average_precision(ranks, 10),
 }
 
-#: The metric that decides whether the answers got worse.
+#: The metric by which results are compared with earlier ones.
 GATED = "ndcg@10"
 
 
@@ -71,7 +71,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A location that an agent is shown, and what it costs to read."""
+    """A location that an agent is shown, and the tokens that it takes to read."""
 
     place: SourceLocation
     tokens: int
@@ -89,7 +89,7 @@ class Answer:
         return target_ranks([one.place for one in self.shown[:TOP_K]], self.query.targets)
 
     def tokens_to_first(self) -> int:
-        """Return the tokens read up to the first relevant location, or all without one."""
+        """Return the tokens read up to the first relevant location; all tokens if there is none."""
         found = [rank for rank in self.ranks() if rank is not None]
         return sum(one.tokens for one in self.shown[: min(found, default=TOP_K)])
 
@@ -98,7 +98,7 @@ Ask = Callable[[Query], Sequence[Shown]]
 
 
 def read(file: Path) -> tuple[Query, ...]:
-    """Return the queries of a file. Raises InvalidSettings with what is wrong in it."""
+    """Return the queries of a file. Raises InvalidSettings if it cannot be read or is invalid."""
     try:
         return tuple(_queries(json.loads(file.read_text("utf-8"))))
     except OSError as exc:

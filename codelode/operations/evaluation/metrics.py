@@ -1,4 +1,4 @@
-"""Retrieval quality: ranked locations against labelled targets, and means over queries.
+"""Measure retrieval quality: compare ranked locations with targets, and average over queries.
 
 The strict chunk rule: ranked chunks are scored as they come. Several chunks of one file take
 several positions, each target is credited to the first hit that covers it and to no other, and two
@@ -21,14 +21,14 @@ from statistics import fmean
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """A file or lines of it: what a hit shows and what a target asks for."""
+    """A file or lines of it: the location of a hit or of a target."""
 
     path: str
     start_line: int | None = None  # None: the whole file
     end_line: int | None = None  # None: to the end of the file
 
     def overlaps(self, other: SourceLocation) -> bool:
-        """Return whether both are in one file and share a line, or one is the whole file."""
+        """Return whether both are in the same file and share a line, or one is the whole file."""
         if self.path != other.path:
             return False
         if self.start_line is None or other.start_line is None:
@@ -38,7 +38,7 @@ class SourceLocation:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The value of one query, with the groups over which it is averaged."""
+    """The value of a metric for one query, with the groups over which it is averaged."""
 
     repository: str
     category: str
@@ -59,7 +59,7 @@ def target_ranks(
 def ndcg_at_k(ranks: Sequence[int | None], k: int = 10) -> float:
     """Return the discounted gain of the credited ranks, divided by that of an ideal list; 0 to 1.
 
-    The ideal list has its min(k, targets) gains in front; the discount is 1 / log2(rank + 1).
+    The ideal list begins with min(k, targets) gains; the discount is 1 / log2(rank + 1).
     Järvelin and Kekäläinen, TOIS 2002, with binary gain.
     """
     if not ranks:
@@ -87,9 +87,7 @@ def recall_at_k(ranks: Sequence[int | None], k: int = 10) -> float:
 
 
 def average_precision(ranks: Sequence[int | None], k: int = 10) -> float:
-    """Return the mean over the targets of the precision at each credited rank; a missed target adds
-    0.
-    """
+    """Return the mean over targets of the precision at each credited rank; missed targets add 0."""
     if not ranks:
         return 0.0
     credited = _credited(ranks, k)
@@ -97,7 +95,7 @@ def average_precision(ranks: Sequence[int | None], k: int = 10) -> float:
 
 
 def macro_mean(judged: Iterable[Judged]) -> float:
-    """Return the mean over repositories of each one's mean; NaN without queries."""
+    """Return the mean over repositories of their mean values; NaN without queries."""
     by_repository: dict[str, list[float]] = defaultdict(list)
     for one in judged:
         by_repository[one.repository].append(one.value)
@@ -113,9 +111,7 @@ def macro_means(judged: Iterable[Judged], *, by: str) -> dict[str, float]:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Return the value below which `percent` of the values lie, by nearest rank; NaN without
-    values.
-    """
+    """Return the percentile of the values by nearest rank; NaN without values."""
     if not values:
         return math.nan
     rank = max(1, math.ceil(percent / 100 * len(values)))

@@ -347,7 +347,7 @@ BROKEN = {
         "is not valid JSON: see line",
     ),
     "a list": ("cursor", "[]", "holds"),
-    "a section that is no object": ("cursor", '{"mcpServers": []}', "is no JSON object"),
+    "a section that is no object": ("cursor", '{"mcpServers": []}', "is not a JSON object"),
     "broken TOML": ("codex", "model = \n", "is not valid TOML: "),
     "a table on one line": ("codex", "mcp_servers = { a = { command = 'a' } }\n", "edit `mcp_serv"),
     "not UTF-8": ("cursor", "{\udcff}", "cannot read"),

@@ -501,7 +501,7 @@ MISTAKES = {
     "two ways to show code": (
         "search",
         {"query": "x", "compact": True, "context_lines": 3},
-        "compact: shows no code, context_lines more of it; give one of them",
+        "compact: shows no code, context_lines shows more; give one of them",
     ),
     "an option of no stage": (
         "search",

@@ -395,7 +395,7 @@ def test_a_batch_that_is_being_stored_is_waited_for(world):
 def test_an_empty_ledger_is_not_taken_for_an_order_to_remove_everything(world):
     world.write()
 
-    with pytest.raises(Corrupt, match="knows no repository at all"):
+    with pytest.raises(Corrupt, match="the ledger has no repository"):
         world.doctor(is_repairing=True)()
     assert set(world.inventory.counts(APP)) == set(FILES)
 
