@@ -47,7 +47,7 @@ T = TypeVar("T")
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(list(PRELOADED))
 
-#: Starting a child also collects ended ones, which must not happen in two threads at once.
+#: Starting a child also reaps ended ones, which two threads must not do at once.
 _starting = threading.Lock()
 
 

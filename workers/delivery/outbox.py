@@ -36,7 +36,7 @@ _NOTHING_AFTERWARDS = {"callbacks": None, "errbacks": None, "chain": None, "chor
 #: Most messages in one round trip.
 BATCH_MESSAGES = 1000
 
-#: Number of messages, those that are taken next, that are searched for the ones to hold back.
+#: Number of messages at the front of a queue that are searched for the ones to hold back.
 HELD_BACK_OF = 1000
 
 #: Moves the messages that contain a text from one list to another, and replaces their priority. It

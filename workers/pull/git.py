@@ -322,7 +322,7 @@ def _end_of_this_process() -> Iterator[int]:
 
 
 def _watched_by_a_shell(command: Sequence[str], hold: Sequence[int]) -> Sequence[str]:
-    """Return the command; if it holds a lock, with a shell that kills it as `_WATCHED` says."""
+    """Return the command; if it holds a lock, with a shell that watches it: see `_WATCHED`."""
     if not hold:
         return command
     free = next(number for number in range(3, 10) if number not in hold)

@@ -81,7 +81,7 @@ def difference(
         *("diff-tree", "-r", "-z", "--raw", "--no-renames", checked(old), checked(new)),
         output_bytes=2 * max_paths * _ENTRY_BYTES,
     )
-    # Two fields per change; both commits may have `max_paths`, and share none of them.
+    # Two fields per change; two commits with `max_paths` each may have no path in common.
     require_few(out.count(b"\0") // 4, max_paths)
     entries = _entries(out)
     # Each change is two fields: `:oldmode newmode oldid newid status` and the path.

@@ -1,4 +1,4 @@
-"""Index the layout of one commit for look-ups: its paths, and the facts of its manifests.
+"""Index the layout of one commit for lookups: its paths, and the facts of its manifests.
 
 Imports are resolved against the layout alone, so the result does not depend on what is indexed. A
 layout is built from one listing and the manifests in it, and takes about 250 bytes per path. Each

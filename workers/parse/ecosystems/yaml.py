@@ -36,7 +36,7 @@ _KINDS = {"uses": "uses", "image": "image", "build": "build", "context": "build"
 
 
 def references(text: str) -> References:
-    """Read the references of one file, by what it holds."""
+    """Read the references of one file; its content tells which format it has."""
     is_pipeline = re.search(r"^include:", text, re.MULTILINE) is not None
     is_chart = re.search(r"^apiVersion:\s*[\"']?v[12]\b", text, re.MULTILINE) is not None
     is_action = "uses:" in text

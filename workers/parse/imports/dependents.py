@@ -25,7 +25,7 @@ _RIVALS = tuple({extension for rules in RULES.values() for extension in rules.ri
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Look-ups in what the index holds of the ref before the run."""
+    """Lookups in what the index holds of the ref before the run."""
 
     exists: Callable[[Sequence[str]], frozenset[str]]
     incoming: Callable[[Sequence[str]], Mapping[str, Sequence[Edge]]]
