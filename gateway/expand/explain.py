@@ -91,10 +91,18 @@ def _file_summary(file: Subject, near: Mapping[str, Sequence[str]]) -> str:
 def _symbol_summary(name: str, found: Sequence[LocatedSymbol]) -> str:
     first = found[0]
     symbol = first.symbol
-    doc = f" {symbol.doc.rstrip('.')}." if symbol.doc else ""
+    doc = f" {_sentence(symbol.doc)}" if symbol.doc else ""
     more = f" {_others(len(found) - 1)}." if len(found) > 1 else ""
     place = f"{quoted(first.path)}:{symbol.start_line}-{symbol.end_line}"
     return f"{quoted(name)} is a {symbol.kind} in {place} of {first.repository}.{doc}{more}"
+
+
+def _sentence(line: str) -> str:
+    """Return the first line of a comment as a sentence; what a line break cut off is elided."""
+    if line.endswith((".", "!", "?")):
+        return line
+    said = line.rstrip(" ,;:(-–—")
+    return f"{said}." if said == line else f"{said} …"
 
 
 def _others(count: int) -> str:

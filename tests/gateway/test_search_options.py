@@ -643,6 +643,23 @@ async def test_a_symbol_is_explained_where_it_is_defined(service):
     assert list(response.imported_by) == ["src/client.py"]
 
 
+@pytest.mark.usefixtures("indexed")
+@pytest.mark.parametrize(
+    ("doc", "shown"),
+    [
+        ("Calls again", "Calls again."),
+        ("Is it called again?", "Is it called again?"),
+        ("A route multiplexer that parses a path,", "A route multiplexer that parses a path …"),
+    ],
+)
+async def test_a_comment_that_goes_on_after_its_first_line_is_elided(service, symbols, doc, shown):
+    about = Symbol("mux", "mux", Kind.FUNCTION, "", 5, 6, True, doc=doc)
+    symbols.replace(HTTP, [DEFAULT_REF], {"src/retry.py": [about]})
+    response = await service.Explain(search_pb2.ExplainRequest(repository=HTTP, subject="mux"))
+
+    assert f"acme/http. {shown} Its file" in response.summary
+
+
 async def test_what_is_not_indexed_cannot_be_explained(service):
     code, message = await code_of(service.Explain(search_pb2.ExplainRequest(subject="NoSuchThing")))
 
