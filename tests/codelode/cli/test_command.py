@@ -166,7 +166,8 @@ def test_without_arguments_the_help_is_printed_as_it_is(codelode):
     ("args", "said"),
     [
         (["search"], "Missing argument 'QUERY'"),
-        (["serch"], "No such command 'serch'"),
+        (["serch"], "No such command 'serch'. Did you mean 'search'?"),
+        (["frobnicate"], "No such command 'frobnicate'. (see "),
         (["search", "q", "--top-k", "many"], "'many' is not a valid integer"),
         (["search", "q", "--server", "nowhere"], "HOST:PORT"),
         (["search", "\udcff"], "not valid UTF-8"),
