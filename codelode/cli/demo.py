@@ -20,6 +20,7 @@ from pathlib import Path
 
 import click
 
+from codelode.addresses import check_url
 from codelode.cli import data_folder, printing
 from codelode.cli.failures import report_failed
 from codelode.cli.parent_watch import die_with_parent
@@ -30,7 +31,9 @@ from codelode.cluster import Cluster, running_cluster, token_of
 from codelode.counts import counted
 from codelode.environment import HTTP_PORT
 from codelode.errors import Corrupt, NotFound, TimedOut, Unavailable
+from codelode.local_repositories import OWNED
 from codelode.model import Run, RunState
+from codelode.settings import load
 from codelode.text.runs import run_line
 
 #: Longest start of a cluster on a busy machine, and longest end, seconds.
@@ -85,6 +88,8 @@ def demo(repositories: tuple[str, ...]) -> None:
       codelode demo https://github.com/pallets/click
     """
     urls = tuple(map(locator, repositories)) or (str(_checkout(Path.cwd())),)
+    for url in urls:
+        check_url(url, local_paths=load().local_paths or OWNED)  # before a cluster starts in vain
     signal.signal(
         signal.SIGTERM, lambda *_: sys.exit(TERMINATED)
     )  # the context managers still clean up

@@ -17,7 +17,7 @@ _PARAMETERS = {
     "path": ("place",),
     "repository": ("name",),
     "start_line": ("place",),
-    "url": ("urls", "targets", "path"),
+    "url": ("urls", "targets", "repositories", "path"),
 }
 
 #: The name in a metavar such as `[URL_OR_PATH]...` or `PATH[:FIRST[-LAST]]`.

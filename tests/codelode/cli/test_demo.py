@@ -88,3 +88,11 @@ def test_outside_of_a_checkout_a_repository_has_to_be_named(codelode, tmp_path, 
 
     assert answer.status == 2
     assert "codelode demo URL_OR_PATH" in answer.err
+
+
+def test_what_cannot_be_indexed_is_named_before_a_cluster_starts(codelode, tmp_path):
+    answer = codelode("demo", str(tmp_path / "nowhere"))
+
+    assert answer.status == 2
+    assert answer.err.startswith("codelode: URL_OR_PATH: there is no folder ")
+    assert answer.err.count("\n") == 1
