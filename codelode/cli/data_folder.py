@@ -58,9 +58,12 @@ def logs_dir(data: Path) -> Path:
 
 
 @contextmanager
-def locked(data: Path) -> Iterator[None]:
+def locked(
+    data: Path, *, remedy: str = "stop it, or choose another folder with --data"
+) -> Iterator[None]:
     """Hold the data folder, creating it if necessary.
 
+    `remedy`: what to do if another process holds it.
     The lock ends with the process, however it ends. Raises InvalidSettings naming the process that
     holds it, or the reason why the folder cannot be used.
     """
@@ -79,7 +82,7 @@ def locked(data: Path) -> Iterator[None]:
             lock.seek(0)
             raise InvalidSettings(
                 f"`codelode up` runs on {data} already (process {lock.read().strip() or '?'}); "
-                "stop it, or choose another folder with --data"
+                f"{remedy}"
             ) from exc
         lock.truncate(0)
         lock.write(str(os.getpid()))

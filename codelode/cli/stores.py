@@ -28,6 +28,9 @@ from codelode.settings import Settings, load, require_alike
 #: The settings that say where the stores are; workers publish theirs.
 PLACE = ("store", "organisation", "data", "weaviate_url", "weaviate_collection")
 
+#: What to do if a process holds the folder and no cluster is ready on it.
+_WAIT = "it is starting or stopping: try again when it is ready, or has stopped"
+
 _STOP_S = 30.0
 _NOWHERE = subprocess.DEVNULL
 
@@ -71,7 +74,7 @@ def _reached(data: Path | None, *, is_stopped: bool) -> Iterator[Settings]:
     else:
         if not is_stopped:  # a restoration creates what it needs
             _require_there(settings.data_dir, holds=redis_server.FOLDER)
-        with data_folder.locked(settings.data_dir):
+        with data_folder.locked(settings.data_dir, **({} if is_stopped else {"remedy": _WAIT})):
             yield from _with_own_redis(settings)
 
 

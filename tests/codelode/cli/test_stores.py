@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from codelode.backends import registry
+from codelode.cli import data_folder
 from codelode.cli.stores import stores
 from codelode.errors import InvalidSettings
 from codelode.ledger import FileManifest, WorkItem
@@ -155,3 +156,13 @@ def test_stores_that_are_not_the_workers_are_not_touched(codelode, redis, redis_
     assert answer.status == 2
     expected = "the workers run with CODELODE_STORE='weaviate', but this command with 'local'"
     assert expected in answer.err
+
+
+def test_a_cluster_that_is_starting_is_to_be_waited_for(codelode, damaged):
+    with data_folder.locked(damaged):
+        answer = codelode("doctor", "--data", str(damaged))
+
+    assert answer.status == 2
+    assert answer.err.endswith(
+        "; it is starting or stopping: try again when it is ready, or has stopped\n"
+    )
