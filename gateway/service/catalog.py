@@ -25,6 +25,7 @@ from codelode.model import (
     RepositoryName,
     Run,
     RunId,
+    RunState,
 )
 
 #: Most known names that an error lists.
@@ -34,6 +35,8 @@ MAX_NAME_CHARS = 200
 #: Most known names that it is compared with: the first ones. They take about 0.3 s if they are
 #: short, and several seconds with 190 characters each.
 MAX_COMPARED = 10_000
+#: Recent runs that a status shows, and among which a failed first run is found.
+RECENT_RUNS = 20
 #: Names between two checks of the deadline of the call.
 _AT_ONCE = 100
 #: Matches a ref that is a commit, and the fewest characters that abbreviate it, as in git.
@@ -83,8 +86,18 @@ class VisibleCatalog:
         """Return the repository of that name. Raises NotFound with similar names."""
         found = self.find(RepositoryName(name))
         if found is None:
-            raise NotFound(unknown("repository", name, self.names()))
+            raise NotFound(self._withdrawn(name) or unknown("repository", name, self.names()))
         return found
+
+    def _withdrawn(self, name: str) -> str:
+        """Return why there is no repository of that name, if it left with its failed first run."""
+        runs = (run for run in self.recent(RECENT_RUNS) if run.repository == name)
+        last = next(runs, None)
+        if last is None or last.state is not RunState.FAILED:
+            return ""
+        return (
+            f"there is no repository {name!r}: it is not kept, because its run failed: {last.error}"
+        )
 
     def run(self, id: str) -> Run:
         """Return the run of that id. Raises NotFound."""

@@ -13,14 +13,13 @@ from codelode.disk_use import DiskPart
 from codelode.model import FileRecord, FileState, RefName, RepositoryName
 from gateway.service import paging, queries, servers
 from gateway.service.capabilities import permitted
-from gateway.service.catalog import VisibleCatalog
+from gateway.service.catalog import RECENT_RUNS, VisibleCatalog
 from gateway.service.dependencies import Dependencies, Queue, reads_index
 from gateway.service.repositories import listed
 from gateway.service.requests import FailuresRequest
 from gateway.service.results import Failures, Status, file_failure
 from gateway.state import Backends
 
-RECENT_RUNS = 20
 MAX_PAGE_SIZE = 1_000
 DEFAULT_PAGE_SIZE = 200
 

@@ -465,6 +465,20 @@ async def test_an_unknown_repository_is_not_found_and_the_close_one_named(
     assert "did you mean 'acme/http'?" in message
 
 
+async def test_a_repository_that_left_with_its_first_run_is_told_with_the_reason(indexing, ledger):
+    run = await start(indexing)
+    ledger.end(run.id, RunState.FAILED, "the repository is empty", withdraws=True)
+
+    code, message, _ = await refusal(
+        indexing.ListFailures(index_pb2.ListFailuresRequest(repository="acme/http"))
+    )
+    assert code is grpc.StatusCode.NOT_FOUND
+    assert message == (
+        "there is no repository 'acme/http': it is not kept, because its run failed: "
+        "the repository is empty"
+    )
+
+
 @pytest.fixture
 async def with_failures(indexing, ledger):
     """Two repositories; the first with three failed files and one skipped, the second with one."""
