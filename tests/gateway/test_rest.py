@@ -75,9 +75,15 @@ async def test_wrong_credentials_are_refused_before_the_body_is_read(client, hea
 BAD = {
     "an unknown field": ({"query": "x", "topk": 1}, "topk", "is unknown"),
     "an unknown field inside": ({"query": "x", "filters": {"repo": []}}, "filters.repo", "unknown"),
-    "a text as a number": ({"query": "x", "top_k": "1"}, "top_k", "integer"),
-    "a number as a text": ({"query": 1}, "query", "string"),
-    "no query": ({}, "query", "required"),
+    "a text as a number": (
+        {"query": "x", "top_k": "1"},
+        "top_k",
+        "top_k: must be a whole number; /api/docs",
+    ),
+    "a number as a text": ({"query": 1}, "query", "query: must be a text; /api/docs"),
+    "a text as a list": ({"query": "x", "filters": {"paths": "x"}}, "filters.paths", "be a list"),
+    "a text as an object": ({"query": "x", "filters": "x"}, "filters", "must be an object"),
+    "no query": ({}, "query", "query: is required and missing; /api/docs"),
     "a list": ([], "body", "JSON object"),
     "half a character": (b'{"query": "\\ud800"}', "query", "Unicode"),
     "half a character as a name": (
@@ -85,7 +91,7 @@ BAD = {
         "options.rank",
         "Unicode",
     ),
-    "no JSON": (b"{", "body", "is no JSON"),
+    "no JSON": (b"{", "body", 'send an object such as {"query": "retry"}'),
     "no text": (b"\xff", "body", "cannot be read"),
     "nothing": (b"", "body", "JSON object"),
     "a huge number": (b'{"query": "x", "top_k": 1%s}' % (b"0" * 5_000), "body", "cannot be read"),

@@ -112,6 +112,20 @@ def too_large(most: int) -> TooLarge:
     return TooLarge("body", f"is larger than {most:,} bytes; ask for less at once")
 
 
+#: What the framework calls a value of the wrong type, in words.
+_KINDS = {
+    "bool_type": "must be true or false",
+    "dict_type": "must be an object",
+    "int_type": "must be a whole number",
+    "list_type": "must be a list",
+    "missing": "is required and missing",
+    "model_attributes_type": "must be an object",
+    "model_type": "must be an object",
+    "string_type": "must be a text",
+    "tuple_type": "must be a list",
+}
+
+
 def _invalid(found: Sequence[Any]) -> errors.InvalidQuery:
     """Return the first error; the others follow from it or are reported once it is corrected."""
     first = found[0]
@@ -119,7 +133,9 @@ def _invalid(found: Sequence[Any]) -> errors.InvalidQuery:
     field = ".".join(map(str, path))[:200]
     if first["type"] == "json_invalid":
         return errors.InvalidQuery(
-            "body", f"is no JSON: {first['ctx']['error']} at character {field}"
+            "body",
+            f"is not valid JSON, from character {field} on: {first['ctx']['error']}; send an "
+            'object such as {"query": "retry"}',
         )
     if first["type"] == "extra_forbidden":
         return errors.InvalidQuery(field, "is unknown; /api/docs lists the fields of the request")
@@ -127,7 +143,8 @@ def _invalid(found: Sequence[Any]) -> errors.InvalidQuery:
         return errors.InvalidQuery(
             "body", "must be a JSON object, sent with `Content-Type: application/json`"
         )
-    return errors.InvalidQuery(field, f"{first['msg']}; /api/docs describes it")
+    told = _KINDS.get(first["type"]) or first["msg"].replace("Input should be", "must be", 1)
+    return errors.InvalidQuery(field, f"{told}; /api/docs describes it")
 
 
 def _row(error: BaseException) -> tuple[int, str]:
