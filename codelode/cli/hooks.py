@@ -62,7 +62,10 @@ def install(*, path: Path, name: str) -> None:
 @hooks.command()
 @path_argument
 def uninstall(*, path: Path) -> None:
-    """Remove the hooks of the checkout at PATH; other hooks are then as they were before."""
+    """Remove the hooks of the checkout at PATH.
+
+    Other hooks are then as they were before.
+    """
     found = _hooks(checkout_at(path), "")
     found.uninstall()
     _list(found)
@@ -72,9 +75,10 @@ def uninstall(*, path: Path) -> None:
 @path_argument
 @name_option
 def status(*, path: Path, name: str) -> None:
-    """Show which hooks of the checkout at PATH index its commits, and what the last call said.
+    """Show which hooks of the checkout at PATH index its commits.
 
-    A hook is outdated if `install` with the same options would write it differently.
+    What their last call said is shown too. A hook is outdated if `install` with the same options
+    would write it differently.
     """
     found = _hooks(checkout_at(path), name)
     _list(found)

@@ -115,7 +115,10 @@ def list_(*, client: Client, as_json: bool) -> None:
 @click.argument("name")
 @server_option
 def revoke(*, client: Client, name: str) -> None:
-    """Revoke the API key NAME: no gateway accepts it any more, and its open streams end."""
+    """Revoke the API key NAME.
+
+    No gateway accepts it any more, and its open streams end.
+    """
     client.revoke_key(name)
     printing.note(f"revoked {name}")
 

@@ -82,11 +82,11 @@ def install(
     is_project: bool,
     yes: bool,
 ) -> None:
-    """Tell AGENT to start `codelode mcp`: change its configuration after showing the change.
+    """Configure AGENT to start `codelode mcp`.
 
-    The rest of the file stays as it is. The options of `codelode mcp` before `install`, and
-    variables such as CODELODE_DATA and CODELODE_TOKEN_FILE that are set now, become part of the
-    entry; a token never does.
+    The change is shown before it is made. The rest of the file stays as it is. The options of
+    `codelode mcp` before `install`, and variables such as CODELODE_DATA and CODELODE_TOKEN_FILE
+    that are set now, become part of the entry; a token never does.
 
     With --http, the entry names the URL. If CODELODE_TOKEN is set, the entry names that variable,
     which must then be set when the agent starts; otherwise the agent logs in at the issuer.

@@ -31,7 +31,9 @@ def permissions() -> None:
 @json_option
 @server_option
 def list_(*, client: Client, as_json: bool) -> None:
-    """List the connections: when their permissions were last read, how much, and what is wrong.
+    """List the connections and when their permissions were read.
+
+    A line also says how much was read, and what is wrong.
 
     \b
     Examples:

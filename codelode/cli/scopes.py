@@ -57,9 +57,9 @@ def scopes(context: click.Context, *, server: str | None, as_json: bool) -> None
 @scopes.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 def check(*, file: Path | None) -> None:
-    """Check the scopes file FILE, or without FILE the one that CODELODE_SCOPES names.
+    """Check the scopes file FILE.
 
-    No cluster is asked.
+    Without FILE, the one that CODELODE_SCOPES names is checked. No cluster is asked.
 
     \b
     Examples:
@@ -78,7 +78,9 @@ def check(*, file: Path | None) -> None:
 
 @scopes.command()
 def schema() -> None:
-    """Print the JSON schema of the scopes file, with which editors complete and check it.
+    """Print the JSON schema of the scopes file, for editors.
+
+    They complete and check the file with it.
 
     \b
     Example:

@@ -44,9 +44,10 @@ def sources() -> None:
 @sources.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 def check(*, file: Path | None) -> None:
-    """Check the sources file FILE, and whether its secrets are on this machine.
+    """Check the sources file FILE.
 
-    Without FILE, the one that CODELODE_SOURCES names is checked. No cluster and no code host is
+    The secrets that it names are looked for on this machine. Without FILE, the one that
+    CODELODE_SOURCES names is checked. No cluster and no code host is
     asked: `codelode sources plan` does that.
 
     \b
@@ -68,7 +69,9 @@ def check(*, file: Path | None) -> None:
 
 @sources.command()
 def schema() -> None:
-    """Print the JSON schema of the sources file, with which editors complete and check it.
+    """Print the JSON schema of the sources file, for editors.
+
+    They complete and check the file with it.
 
     \b
     Example:
@@ -84,7 +87,9 @@ def schema() -> None:
 @json_option
 @server_option
 def list_(*, client: Client, as_json: bool) -> None:
-    """List the connections: when they were last listed, what was done then, and what is wrong.
+    """List the connections and what their last syncs have done.
+
+    A line says when a connection was last listed, what was done then, and what is wrong.
 
     \b
     Examples:
@@ -109,10 +114,10 @@ def list_(*, client: Client, as_json: bool) -> None:
 @click.argument("connection", required=False)
 @server_option
 def plan(*, client: Client, connection: str | None) -> None:
-    """Say what a sync of CONNECTION, or of all connections, would do now, without doing it.
+    """Show what a sync would do now, without doing it.
 
-    The workers list the repositories for this. Exit status: 0 done, 2 error, or a host could not
-    be read.
+    It is that of CONNECTION, or of all connections. The workers list the repositories for this.
+    Exit status: 0 done, 2 error, or a host could not be read.
     """
     _asked(client, connection, "plan", _is_planned)
 
@@ -125,10 +130,11 @@ def plan(*, client: Client, connection: str | None) -> None:
 )
 @server_option
 def sync(*, client: Client, connection: str | None, wait: bool, yes: bool) -> None:
-    """List the repositories of CONNECTION, or of all connections, and follow what changed there.
+    """List the repositories of connections and follow what changed.
 
-    The command returns at once; `codelode sources list` shows the result. Exit status: 0 done (or
-    started, without --wait), 2 error, or a host could not be read.
+    They are those of CONNECTION, or of all connections. The command returns at once; `codelode
+    sources list` shows the result. Exit status: 0 done (or started, without --wait), 2 error, or a
+    host could not be read.
     """
     mode = "confirm" if yes else "sync"
     if wait:

@@ -70,6 +70,17 @@ def test_the_list_of_commands_has_the_first_sentence_of_each(command):
     assert SUBCOMMANDS[command].summary == " ".join(first.split())
 
 
+@pytest.mark.parametrize(
+    "name", [name for name in SUBCOMMANDS if isinstance(made(name), click.Group)]
+)
+def test_the_help_of_a_group_cuts_no_sentence_on_a_narrow_terminal(codelode, monkeypatch, name):
+    monkeypatch.setenv("COLUMNS", "80")
+
+    listed = codelode(name, "--help").out.partition("\nCommands:\n")[2]
+    assert listed
+    assert [line for line in listed.splitlines() if not line.endswith(".") or "..." in line] == []
+
+
 def test_the_help_lists_every_command_under_its_section(codelode):
     listed = codelode("--help").out
 
