@@ -19,7 +19,7 @@ class MemoryCallLimits:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._full_at: OrderedDict[str, float] = OrderedDict()  # when the bucket is full again
-        #: By name the calls at work, in the order in which their leases end.
+        #: The active calls by name, in the order in which their leases end.
         self._calls: OrderedDict[str, dict[str, float]] = OrderedDict()
 
     async def take(self, name: str, call: str, limit: CallLimit) -> float | None:

@@ -13,7 +13,7 @@ O_ = TypeVar("O_", bound=Any)
 
 
 class MemoryConnections(Generic[D, O_]):
-    """Holds declarations, outcomes, requests, and packed contents of connections.
+    """Stores declarations, outcomes, requests, and packed contents of connections.
 
     The methods are those of the ports PermissionStates and SourceStates.
     """

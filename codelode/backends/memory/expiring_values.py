@@ -1,4 +1,4 @@
-"""Values that end by themselves, in one process."""
+"""Values that expire, in one process."""
 
 from __future__ import annotations
 

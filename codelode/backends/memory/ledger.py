@@ -60,7 +60,7 @@ class _InFlight:
     stage: str = ""
     attempts: int = 0
     worker: str = ""  # empty: its message waits in a queue
-    share: float = 0.0  # of the time since `since` that the file took
+    share: float = 0.0  # fraction of the time since `since` that counts for this file
 
 
 @dataclass(slots=True)
@@ -128,8 +128,8 @@ class MemoryLedger:
         self._beats: dict[str, float] = {}
         self._generation = 0
         self._spent: dict[tuple[RunId, str], float] = {}  # ms at each stage, of active runs
-        self._turns: dict[tuple[str, bool], float] = {}  # by stage and whether they are of bulk
-        self._owed: dict[str, float] = {}  # ms of each stage, to runs of many files
+        self._turns: dict[tuple[str, bool], float] = {}  # by stage, and for bulk runs or others
+        self._owed: dict[str, float] = {}  # ms by stage, to bulk runs
 
     # Catalog
 
@@ -268,7 +268,7 @@ class MemoryLedger:
 
     @_atomic
     def restamp(self, before: str, after: str) -> None:
-        """Replace the end `before` of fingerprints by `after`, for refs and active runs."""
+        """See `Ledger`."""
         for refs in self._refs.values():
             for ref, status in refs.items():
                 if status.fingerprint.endswith(before):
@@ -784,7 +784,7 @@ class MemoryLedger:
 
 
 def _planned(item: WorkItem, known: FileRecord | None) -> FileRecord:
-    """Return the record of a planned file; indexed content keeps its counts until then."""
+    """Return the record of a planned file; indexed content keeps its counts until it is done."""
     if known and known.state is FileState.INDEXED and known.blob == item.blob:
         return replace(known, is_due=True)
     return FileRecord(item.path, item.blob, FileState.PENDING)

@@ -1,8 +1,8 @@
 """An embedder that makes vectors for one index.
 
 The index knows the identity and dimensions of its embedder, so a process that only searches need
-not ask the model's server for them: a gateway starts while that server is away, and ranks by
-keywords until it is back. Whether the model is the right one is checked after it has embedded.
+not ask the model's server for them: a gateway starts while that server is unreachable, and ranks by
+keywords until it is back. After each embedding, the model is checked to be that of the index.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class BoundEmbedder:
             return self._embedder
 
     def _check(self, embedder: Embedder) -> None:
-        """Raise SchemaMismatch unless the embedder, having embedded, is that of the index."""
+        """Raise SchemaMismatch unless the embedder, which has just embedded, is the index's."""
         found = VectorSpace(embedder.identity, embedder.dim)
         if found == self._space:
             return

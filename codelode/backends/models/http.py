@@ -1,8 +1,8 @@
 """Translate errors of HTTP and of the Ollama client; no other module does.
 
-The status says what is at fault: 4xx the request (a text that is too long never works, a key must
-change); 429 and 5xx the server's present state, and so does 404, because a model can be pulled
-again. Messages quote a short part of the answer and never a key.
+The status says what is at fault. With 4xx it is the request: a text that is too long never works, a
+wrong key must be changed. With 429, 5xx, and 404 it is the server's present state: a missing model
+can be pulled. Messages quote a short part of the answer and never a key.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ TRANSLATIONS: dict[type[Exception], tuple[type[CodelodeError], str]] = {
     OSError: (Unavailable, "does not answer; is it running?"),
 }
 
-#: Longer details are cut, characters; a server may answer with a whole page.
+#: Longest detail in a message, characters; a server may answer with a whole page.
 _DETAIL_CHARS = 200
 
 
@@ -126,9 +126,7 @@ _MEANING: dict[type[CodelodeError], str] = {
 
 
 def _response(exc: httpx.HTTPStatusError | ollama.ResponseError) -> httpx.Response | None:
-    """Return the response; Ollama's client drops its headers, but the original error is the
-    context.
-    """
+    """Return the response, whose headers the exception of Ollama's client lacks."""
     origin = exc.__context__ if isinstance(exc, ollama.ResponseError) else exc
     return origin.response if isinstance(origin, httpx.HTTPStatusError) else None
 

@@ -132,7 +132,7 @@ class Server:
             return self._clients[timeout_s]
 
     def _digest(self, model: str, timeout_s: float) -> str | None:
-        """Return the digest of a model that the server has."""
+        """Return the digest of the model; None: the server lacks the model."""
         with translated(self.name):
             listed = self._client(min(timeout_s, LIST_TIMEOUT_S)).list().models
         wanted = model if ":" in model.rsplit("/", 1)[-1] else f"{model}:latest"

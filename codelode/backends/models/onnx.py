@@ -90,10 +90,10 @@ class OnnxCrossEncoder:
 
 
 def probabilities(logits: npt.NDArray[np.float64]) -> list[float]:
-    """Return the probability that each text answers: (n, 1) logits by the logistic function, (n, 2)
-    by softmax.
+    """Return the probability that each text answers the query.
 
-    Of two classes, the second one means yes.
+    It is the logistic function of (n, 1) logits, or the softmax of (n, 2) logits, of which the
+    second one means yes.
     """
     margin = logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits[:, 0]
     found: list[float] = (1 / (1 + np.exp(-np.clip(margin, -50, 50)))).tolist()

@@ -76,8 +76,9 @@ INSTRUCTIONS = {
 
 
 def instructions(model: str) -> Instructions:
-    """Return the prefixes of a model: `hf.co/nomic-ai/nomic-embed-text-v1.5:Q8_0` → those of
-    `nomic-embed-text`.
+    """Return the prefixes of a model, by the longest matching start of its name.
+
+    `hf.co/nomic-ai/nomic-embed-text-v1.5:Q8_0` → those of `nomic-embed-text`.
     """
     name = model.lower().rsplit("/", 1)[-1]
     known = [prefix for prefix in INSTRUCTIONS if name.startswith(prefix)]
@@ -111,8 +112,8 @@ class ServedEmbedder:
     """Implements the port Embedder over `fetch`.
 
     `name` is server and model as messages show them. The server is not contacted before the first
-    use of `identity`, `dim`, or a vector, so a gateway can be built while the server is away. If
-    `dim` is given, other dimensions are an error. Safe to share between threads.
+    use of `identity`, `dim`, or a vector, so a gateway can start while the server is unreachable.
+    If `dim` is given, other dimensions are an error. Safe to share between threads.
     """
 
     def __init__(
@@ -156,8 +157,9 @@ class ServedEmbedder:
         return self._probed(self._usual)[1]
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Return one row per text, in order. Raises Unavailable, Rejected, Corrupt,
-        InvalidSettings.
+        """Return one row per text, in order.
+
+        Raises Unavailable, Rejected, Corrupt, InvalidSettings.
         """
         out = np.zeros((len(texts), self.dim), np.float32)
         wanted = [row for row, text in enumerate(texts) if _has_word(text)]
@@ -171,8 +173,9 @@ class ServedEmbedder:
         return out
 
     def embed_query(self, text: str) -> Vector:
-        """Embed in a single attempt with a short timeout. Raises Unavailable; a search can do
-        without.
+        """Embed in a single attempt with a short timeout.
+
+        Raises only Unavailable, because a search can do without the vector.
         """
         try:
             return self._query(text)
@@ -232,10 +235,9 @@ class ServedEmbedder:
     def _probed(self, policy: RetryPolicy) -> tuple[str, int]:
         """Return identity and dimensions; one thread asks once while the others wait.
 
-        A caller with a single attempt waits no longer than for the server. The answer is never
-        asked for again, because callers read the identity first and embed afterwards, and both must
-        belong to one model. A caller that finds another model than expected has to make a new
-        embedder.
+        A caller with a single attempt waits no longer than its timeout. The server is asked only
+        once, because callers read the identity first and embed afterwards, and both must belong to
+        one model. A caller that finds another model than expected has to make a new embedder.
         """
         if self._known is not None:
             return self._known
@@ -249,7 +251,7 @@ class ServedEmbedder:
             self._lock.release()
 
     def _recheck(self, policy: RetryPolicy) -> None:
-        """Raise SchemaMismatch if the weights of the model are not those of the start any more.
+        """Raise SchemaMismatch if the weights of the model have changed since the start.
 
         The next call asks again if the server did not answer, because it may be restarting with
         other weights.
@@ -258,7 +260,7 @@ class ServedEmbedder:
             return
         if self._version(policy) != self._version_seen:
             raise SchemaMismatch(
-                f"{self._name} is not the model of that name any more that it was at the start; "
+                f"{self._name} has other weights than at the start; "
                 "restart the workers and the gateway, and index again"
             )
         self._recheck_at = self._clock() + RECHECK_S

@@ -66,8 +66,9 @@ class Table:
 
 
 class StaticEmbedder:
-    """Implements Embedder, QuickEmbedder, and Tokeniser over a table in a folder. Safe to share
-    between threads.
+    """Implements Embedder, QuickEmbedder, and Tokeniser over a table in a folder.
+
+    Safe to share between threads.
     """
 
     def __init__(self, table_dir: Path = TABLE_DIR) -> None:
@@ -103,25 +104,22 @@ class StaticEmbedder:
         return np.frombuffer(packed, np.uint16)[:MAX_TOKENS]
 
     def count_tokens(self, text: str) -> int:
-        """Return the number of tokens of the text, also beyond MAX_TOKENS."""
+        """Return the number of tokens of the text, even beyond MAX_TOKENS."""
         packed = map(self._packed_ids.__getitem__, runs(text))
         return sum(map(len, packed)) // np.dtype(np.uint16).itemsize
 
     def _split(self, run: str) -> bytes:
-        """Return the ids of a run as packed uint16; joining bytes is twice as fast as chaining
-        ints.
-        """
+        """Return the ids of a run as packed uint16: joining bytes is faster than chaining ints."""
         if len(run) > MAX_IDENTIFIER_CHARS:
             return b""
         pieces = (word_pieces(word, self._table.vocabulary) for word in words(run))
         return np.fromiter(chain.from_iterable(pieces), np.uint16).tobytes()
 
     def _pool(self, texts: Sequence[TokenIds], titles: Sequence[TokenIds]) -> Vectors:
-        """Return the normalised sums: texts by distinct tokens, times distinct tokens by
-        dimensions.
+        """Return the normalised sums of the texts' token vectors, as one matrix product.
 
         In double precision, because the order of the sums depends on the other texts: in single
-        precision one text in ten got another half float for its company.
+        precision, one text in ten had another vector in half floats than in another batch.
         """
         distinct, occurrences = _count(texts, len(self._table.rows))
         counted = _LOG1P[occurrences]
@@ -143,9 +141,7 @@ class StaticEmbedder:
 def _count(
     texts: Sequence[TokenIds], tokens: int
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return the distinct tokens of all texts, and (texts, distinct) the occurrences of each in
-    each.
-    """
+    """Return the distinct tokens of all texts, and their occurrences: (texts, distinct)."""
     ids = np.concatenate(texts)
     present = np.zeros(tokens, bool)
     present[ids] = True

@@ -51,7 +51,7 @@ class Breaker:
         open_s: float = OPEN_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._what = what  # is unavailable, in the log
+        self._what = what  # the subject of the log events
         self._failures_to_open = failures_to_open
         self._open_s = open_s
         self._clock = clock

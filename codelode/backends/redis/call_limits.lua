@@ -1,5 +1,5 @@
 -- Limits of calls, shared by all gateways. Keys, all below KEYS[1]: :rate:NAME the time at which the
--- token bucket is full again, in microseconds since the epoch · :calls:NAME ZSET of the calls at work,
+-- token bucket is full again, in microseconds since the epoch · :calls:NAME ZSET of the active calls,
 -- by the time at which their lease ends. Both expire.
 
 --- prelude

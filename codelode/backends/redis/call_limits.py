@@ -1,8 +1,8 @@
 """The limits of calls in Redis, so that all gateways count together; each step is one script.
 
-If Redis takes longer than 50 ms, the process counts by itself, and after a few such failures a
-circuit breaker leaves Redis alone for some seconds: a search must not wait for the count of
-searches. So while Redis is away, each gateway allows what all of them together allow otherwise.
+If Redis takes longer than 50 ms, the gateway counts by itself, because a search must not wait for
+the count of searches. After a few such failures, a circuit breaker stops the calls to Redis for
+some seconds. While Redis is unreachable, each gateway thus admits as many calls as all otherwise.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _US = 1_000_000
 
 
 class RedisCallLimits:
-    """Implements the port CallLimits, per `organisation`. `own`: the counts while Redis is away."""
+    """Implements the port CallLimits, per `organisation`; uses `own` while Redis is unreachable."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Connections to code hosts in Redis: what is declared of them, and what was read there."""
+"""Connections to code hosts in Redis: their declarations, and what was read from the hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ O_ = TypeVar("O_", bound=Any)
 
 
 class Stored(NamedTuple):
-    """Holds what is stored of a connection, as it was before it became JSON."""
+    """The stored values of a connection, parsed from JSON."""
 
     declared: dict[str, Any]
     outcome: dict[str, Any]
@@ -26,10 +26,10 @@ class Stored(NamedTuple):
 
 
 class RedisConnections(Generic[D, O_]):
-    """Holds declarations, outcomes, requests, and packed contents of connections.
+    """Stores declarations, outcomes, requests, and packed contents of connections.
 
-    The methods are those of the ports PermissionStates and SourceStates. `content`: the end of the
-    key of what was read.
+    The methods are those of the ports PermissionStates and SourceStates. `content`: the suffix of
+    the key of the contents.
     """
 
     def __init__(self, client: redis.Redis, base: str, *, content: str) -> None:

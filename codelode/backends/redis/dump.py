@@ -101,7 +101,7 @@ class RedisKeys:
         return tuple(sorted(key.decode().removeprefix(start) for key in found))
 
     def forget_workers(self) -> None:
-        """Delete the marks of live workers, where it is known that none is left."""
+        """Delete the keys of live workers; call this only if none is left."""
         with translated():
             for name in self.workers():
                 self._client.unlink(f"{self._prefix}worker:{name}")

@@ -1,4 +1,4 @@
-"""Values that end by themselves, in Redis, so that every gateway has them."""
+"""Values that expire, in Redis, so that every gateway has them."""
 
 from __future__ import annotations
 

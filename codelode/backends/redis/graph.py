@@ -2,7 +2,7 @@
 
 Paths are mapped to integer ids per repository, and the edges of a node are one packed value in a
 hash of 128 nodes. This takes 13 bytes per edge for both directions (`tests/bench/graph.py`), a
-fifteenth of sets of paths. One script replaces the edges of a file.
+fifteenth of what sets of paths take. One script replaces the edges of a file.
 
 The edges out of a file have a version for each set of refs at which they are the same, so that
 another ref costs two bytes per file where nothing differs. The edges into a file are those of all
@@ -56,7 +56,7 @@ _End = tuple[str, EdgeKind, bool]  # the far end of an edge: name, kind, whether
 
 @dataclass(frozen=True, slots=True)
 class _Lists:
-    """A script has read these: the packed edges of each path, and the number of the ref."""
+    """The reply of the first script: the packed edges of each path, and the number of the ref."""
 
     births: frozenset[bytes]  # creation times of the graph, as seen by each batch
     ref: bytes  # empty: the graph has nothing of the ref
@@ -65,7 +65,7 @@ class _Lists:
 
 @dataclass(slots=True)
 class _Nodes:
-    """Later commands read these: the nodes of ids, and their edges out."""
+    """The replies to the later commands: the nodes of ids, and their outgoing edges."""
 
     births: set[bytes] = field(default_factory=set)
     names: dict[int, bytes | None] = field(default_factory=dict)

@@ -25,7 +25,7 @@
 --   run:ID:at         HASH stage -> number of the run's files that wait or are worked on there
 --   run:ID:spent      HASH stage -> ms that the run's files took there, by the weight of the run
 --   spent:STAGE       ZSET run that has files at the stage -> the same ms
---   turns             HASH stage -> what the run had spent there that began files there last
+--   turns             HASH stage -> ms that the run which last began files there had spent there
 --   owed              HASH stage -> ms that bulk runs may spend there before other runs, if above 0
 -- An in-flight entry is JSON [since_ms, stage, attempts, worker, blob, size, share of the time since
 -- since_ms that the file took]. Its stage is empty until it begins there or is passed on. Its since_ms
@@ -76,12 +76,12 @@ local function is_skipped(at, path)
   local record = redis.call('HGET', key('files:' .. at), path)
   return record and cjson.decode(record)[2] == 'skipped'
 end
--- The stage at which the file of an in-flight entry waits or is worked on.
+-- Returns the stage at which the file of an in-flight entry waits or is worked on.
 local function stage_of(entry)
   if entry[2] ~= '' then return entry[2] end
   return entry[5] == '' and last or first
 end
--- Runs of many files count from here, milliseconds, so that all others are behind them.
+-- The spent time of bulk runs counts from this number, milliseconds, so that other runs sort first.
 local BULK_MS = 2 ^ 42
 local are_bulk = {}
 local function is_bulk(run)
@@ -102,7 +102,7 @@ local function owed(stage) return tonumber(redis.call('HGET', key('owed'), stage
 local function set_owed(stage, ms)
   redis.call('HSET', key('owed'), stage, math.max(-bulk_debt_ms, math.min(ms, ahead_ms)))
 end
--- What the run has spent at a stage; a run that comes there begins with what the others have spent.
+-- Returns what the run has spent at a stage; a new run there begins with what the last one had spent.
 local function spent(run, stage)
   local known = redis.call('HGET', key('run:' .. run .. ':spent'), stage)
   if known then return tonumber(known) end
@@ -132,7 +132,7 @@ local function count_at(run, stage, by)
     redis.call('ZREM', key('spent:' .. stage), run)
   end
 end
--- What the files of one run do in a script, by stage: ms that they took, and how many more there are.
+-- What a script has done with the files of a run, by stage: ms that they took, change of their number.
 local took, more = {}, {}
 -- Adds a file's share of the time since it was claimed to what its run has spent.
 local function charge(entry)
@@ -160,7 +160,7 @@ local function clear(run)
     redis.call('DEL', key('run:' .. run .. part))
   end
 end
--- Returns the least that a run of the same kind has spent that has files at the stage.
+-- Returns the least time that any run of the same kind with files at the stage has spent.
 local function least(run, stage)
   local from, to = '-inf', '(' .. BULK_MS
   if is_bulk(run) then from, to = BULK_MS, '+inf' end
@@ -204,7 +204,7 @@ local function close_run(run, state, reason)
   end
   return activate_next(repository)
 end
--- Takes a ref away, which then waits for its removal. Returns 0 when it is unknown.
+-- Removes a ref, whose data is then to be removed. Returns 0 when it is unknown.
 local function release_ref(repository, ref)
   if redis.call('HDEL', key('refs:' .. repository), ref) == 0 then return 0 end
   redis.call('SADD', key('leaving_refs'), repository .. ':' .. ref)
@@ -214,10 +214,10 @@ end
 local function is_over(state)
   return state ~= 'queued' and state ~= 'pulling' and state ~= 'indexing'
 end
--- How long a run is kept that only planned, for whoever waits for its estimate, seconds.
+-- Seconds for which a finished run that only planned is kept, for callers that wait for its estimate.
 local PLAN_KEPT_S = 86400
--- Ends an open run, which is not among the runs any more if it only plans. `withdraws`: unregister
--- a repository of which nothing was ever planned. Returns the next run id or ''.
+-- Ends an open run; one that only plans is removed from the runs. `withdraws`: unregister a repository
+-- that has no planned ref. Returns the next run id or ''.
 local function end_run(run, state, reason, withdraws)
   local following, repository = close_run(run, state, reason), run_field(run, 'repository')
   local kind = run_field(run, 'kind') or 'index'
@@ -412,7 +412,7 @@ return 1
 -- run, 1 if the index does not hold what the records say, then path, blob, size of each item
 local run, is_rebuild = ARGV[1], ARGV[2] == '1'
 local at, todo = place(run), key('run:' .. run .. ':todo')
--- Returns the record of a file until it is done; what the index holds stays counted.
+-- Returns the record that a file has until it is done; what the index holds of it stays counted.
 local function planned(path, blob)
   local known = redis.call('HGET', key('files:' .. at), path)
   local record = known and cjson.decode(known)

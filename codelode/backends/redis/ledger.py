@@ -1,6 +1,6 @@
 """The job ledger in Redis: catalog, runs, the feeder's window, and file records.
 
-Every step that must not be seen half-done is one Lua script (`ledger.lua`, which draws the keys),
+Every step that must not be seen half-done is one Lua script (`ledger.lua`, which lists the keys),
 so progress, completion and failures are exact however often a message is delivered. Broker and
 ledger live in the same append-only file, so a crash of the server takes both back to the same
 moment.
@@ -256,7 +256,7 @@ class RedisLedger:
             return int(cast("bytes | None", self._client.get(self._key("generation"))) or 0)
 
     def restamp(self, before: str, after: str) -> None:
-        """Replace the end `before` of fingerprints by `after`, for refs and active runs."""
+        """See `Ledger`."""
         self._run_script("restamp", before, after)
 
     def recover(self, *, generation: int) -> None:
@@ -485,9 +485,9 @@ class RedisLedger:
         return found
 
     def _trim_runs(self) -> None:
-        """Forget ended runs beyond those kept; of many, those of a random part, a few at a time.
+        """Forget ended runs beyond RUNS_KEPT, a few at a time from a random position.
 
-        Thousands of runs may wait at once, when the repositories of a code host are discovered.
+        Thousands of runs may be queued at once, when the repositories of a code host are found.
         """
         with translated():
             extra = self._client.zcard(self._key("runs")) - RUNS_KEPT

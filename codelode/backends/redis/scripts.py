@@ -83,7 +83,7 @@ return found
 
 
 def pairs(flat: Sequence[bytes]) -> dict[bytes, bytes]:
-    """Return what a flat list of fields and values holds."""
+    """Return the fields and values of a flat list as a dictionary."""
     return dict(zip(flat[::2], flat[1::2], strict=True))
 
 

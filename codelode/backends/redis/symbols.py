@@ -2,8 +2,8 @@
 
 The definitions of a file are a hash with a field per name, so that a lookup reads only what it
 returns. Compressing all definitions of a file together would take less memory, but the lookup of a
-name like `main` would then decompress every file that defines it. A file has these once for all
-refs at which they are the same.
+name like `main` would then decompress every file that defines it. Refs at which a file has the same
+definitions share them.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 -- KEYS[1]: prefix of the broker's keys
 -- key of the unacknowledged messages, key of their index, now, how many more to take, tag and entry of
 -- the message at hand, then the lists of the queue, highest priority first
--- -> the further messages that were taken; all are noted as unacknowledged, in kombu's layout. What is
--- no message is dropped
+-- -> the further messages that were taken; all are noted as unacknowledged, in kombu's layout. Anything
+-- that is not a message is dropped
 local unacked, index = KEYS[1] .. ARGV[1], KEYS[1] .. ARGV[2]
 local now, most = ARGV[3], tonumber(ARGV[4])
 local function note(tag, entry)
