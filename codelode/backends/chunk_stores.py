@@ -42,7 +42,7 @@ def require_dim(vector: Vector | None, dim: int, *, index: object) -> None:
 
 
 def chunk_vector(of: Chunk, vector: Vector) -> ChunkVector:
-    """Return what a map needs of a chunk."""
+    """Return the chunk as a map needs it."""
     lines = (of.start_line, of.end_line)
     return ChunkVector(
         of.id, of.repository, of.path, *lines, of.language, of.category.value, vector

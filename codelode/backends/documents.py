@@ -43,7 +43,10 @@ def _document(url: str, form: Mapping[str, str] | None = None) -> dict[str, obje
 
 
 def _content(url: str, form: Mapping[str, str] | None, *, with_refusals: bool = True) -> bytes:
-    """Return the content of an answer; with a form, perhaps of a refusal. Raises Unavailable."""
+    """Return the content of an answer; `with_refusals`: also that of a refused form.
+
+    Raises Unavailable.
+    """
     if not is_unreadable_on_the_way(url):
         raise Unavailable(f"{url} is not fetched: its URL must start with https://")
     try:
@@ -53,7 +56,7 @@ def _content(url: str, form: Mapping[str, str] | None, *, with_refusals: bool = 
 
 
 def _fetched(url: str, form: Mapping[str, str] | None, *, with_refusals: bool) -> bytes:
-    """Return the content, of which no more than the limit is read."""
+    """Return the content; reads no more than the limit."""
     content, ends_at = bytearray(), time.monotonic() + TIMEOUT_S
     method, data = ("GET", None) if form is None else ("POST", dict(form))
     with httpx.stream(

@@ -272,8 +272,8 @@ def is_embedder_remote(settings: Settings) -> bool:
 def search_embedder(index: Published) -> Embedder:
     """Return the embedding model for searches in an index.
 
-    If the index says what its embedder is, the server of the model is not asked for it, so a
-    gateway can start while that server is away.
+    If the index names its embedder, the server of the model is not asked for its identity, so a
+    gateway can start while that server is unreachable.
     """
     if index.space is None or not is_embedder_remote(index.settings):
         return embedder(index.settings)
@@ -421,7 +421,7 @@ def permission_states(settings: Settings) -> PermissionStates:
 
 
 def source_states(settings: Settings) -> SourceStates:
-    """Return what is known of the repositories of code hosts."""
+    """Return the followed repositories of code hosts."""
     from codelode.backends.redis.sources import RedisSourceStates
 
     return RedisSourceStates(_redis(settings))
@@ -475,7 +475,7 @@ def call_limits(settings: Settings) -> CallLimits:
 
 
 def expiring_values(settings: Settings) -> ExpiringValues:
-    """Return the values that end by themselves, which all gateways share."""
+    """Return the values that expire, which all gateways share."""
     from codelode.backends.redis.connection import connect_async
     from codelode.backends.redis.expiring_values import RedisExpiringValues
 

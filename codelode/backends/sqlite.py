@@ -26,7 +26,7 @@ BUSY_TIMEOUT_S = 2.0
 #: Keys per statement; old releases of SQLite allow 999 parameters.
 BATCH = 500
 
-#: One in so many rows, the oldest ones, is evicted when the maximum size is exceeded.
+#: When the maximum size is exceeded, the oldest rows are evicted, one in this many of all.
 EVICTED_PART = 16
 
 _SCHEMA = """

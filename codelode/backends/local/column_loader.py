@@ -17,7 +17,7 @@ from codelode.backends.local.column_table import ENCODED, ColumnTable, Dictionar
 from codelode.backends.local.database import State
 from codelode.backends.local.dictionary import Mask
 
-#: Share of deleted rows above which they are removed.
+#: Fraction of deleted rows above which they are removed.
 MAX_DELETED = 1 / 3
 
 #: Rows read at once: the first load must not hold all of them as Python objects.
@@ -156,7 +156,7 @@ class ColumnLoader:
                 array.keep(alive)
 
     def _share(self, state: State) -> None:
-        """Use the shared file, if it is new and fits this state: all its rows, then later ones."""
+        """Use the shared file if it is new and fits this state; later rows follow its rows."""
         version = shared_vectors.version(self._folder)
         if version is None or version == self._shared:
             return
@@ -214,7 +214,7 @@ class GrowingArray(Generic[Item]):
     def spread(
         self, kept: npt.NDArray[np.intp], positions: npt.NDArray[np.intp], count: int
     ) -> None:
-        """Move the kept items to other positions of so many; the others are zero."""
+        """Move the kept items to these positions of an array of `count`; the others are zero."""
         held = np.zeros((count, *self._held.shape[1:]), self._held.dtype)
         held[positions] = self.items[kept]
         self._held, self._count = held, count
@@ -252,10 +252,10 @@ class VectorColumn:
         kept: npt.NDArray[np.intp],
         positions: npt.NDArray[np.intp],
     ) -> bool:
-        """Use these vectors for the first rows, and return whether that was done.
+        """Use these vectors of the shared file for the first rows; return whether that was done.
 
-        The kept rows move to the positions given; those among them that the shared file has must be
-        equal there.
+        The kept rows move to the positions given. Nothing changes if the file has another vector
+        for one of them.
         """
         count = int(np.searchsorted(positions, len(vectors)))
         for start in range(0, count, _ROWS_PER_READ):

@@ -36,7 +36,7 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
-#: A number per file, which stands for repository and path.
+#: Numbers of files, each of which stands for a repository and a path.
 Files = npt.NDArray[np.int64]
 
 
@@ -91,7 +91,7 @@ class ColumnTable:
     _visible: dict[str, Mask] = field(default_factory=dict, init=False)  # by digest
 
     def positions(self, rows: Rows) -> npt.NDArray[np.intp]:
-        """Return the position of each row; for a missing row, of some other (compare `rows`)."""
+        """Return the position of each row; a missing row gets any position (compare `rows`)."""
         return np.minimum(np.searchsorted(self.rows, rows), max(len(self.rows) - 1, 0))
 
     def texts_at(self, name: str, positions: Sequence[int]) -> list[str]:
@@ -195,7 +195,7 @@ class ColumnTable:
 def at_positions(
     parts: Sequence[npt.NDArray[np.int8]], positions: npt.NDArray[np.intp]
 ) -> list[npt.NDArray[np.int8]]:
-    """Return copies of the vectors at these positions, which ascend, from each part."""
+    """Return copies of the vectors at these ascending positions, from each part."""
     found, start = [], 0
     for part in parts:
         first, last = np.searchsorted(positions, (start, start + len(part)))
@@ -230,7 +230,7 @@ def clauses(filters: Filters, visible: Visibility) -> dict[str, Sequence[str]]:
 
 
 def _excluded(filters: Filters) -> dict[str, Sequence[str]]:
-    """Return what the filters leave out, by column; columns without values are left out."""
+    """Return the values that the filters exclude, by column; columns without any are left out."""
     named: dict[str, Sequence[str]] = {
         "repositories": filters.not_repositories,
         "languages": filters.not_languages,

@@ -24,8 +24,8 @@ BUSY_TIMEOUT_S = 10.0
 #: Longest wait of a checkpoint for readers, milliseconds; readers hold a lock for one search.
 CHECKPOINT_WAIT_MS = 200
 
-#: Size of the pages of a new database, bytes. A row of `texts` takes about 2.5 kB, so of pages of
-#: 4 kB a third was unused: the database took 2.49 times the source text, and takes 1.99 times with
+#: Size of the pages of a new database, bytes. A row of `texts` takes about 2.5 kB, so a third of
+#: pages of 4 kB was unused: the database took 2.49 times the source text, and takes 1.99 times with
 #: 16 kB. Larger pages save less and take longer to read.
 PAGE_BYTES = 16_384
 

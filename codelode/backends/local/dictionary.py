@@ -1,8 +1,8 @@
 """Dictionary encoding: distinct texts as numbers, and which of them match a pattern.
 
 A pattern is matched against each distinct text once: results are cached, and later only texts that
-were added since are matched. What a match contains is searched in all texts at once, joined by line
-breaks, which takes an eighth of the time of matching a million paths one by one.
+were added since are matched. The literal parts of a pattern are first looked for in all texts at
+once, joined by line breaks, which takes an eighth of the time of matching a million paths singly.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ MAX_PATTERNS = 64
 #: Texts that are matched between two checks of the deadline, which take a few milliseconds.
 TEXTS_PER_CHECK = 1_000
 
-#: Texts that are matched one by one before all are joined anew, and their share of all texts.
+#: Most texts that are matched one by one before all are joined anew, and their fraction of all.
 MIN_JOINED = 2_000
 JOINED_SHARE = 1 / 8
 
-#: Share of the texts that have a needle from which on all are matched one by one.
+#: If more than this fraction of the texts have the needle, all are matched one by one.
 MAX_SHARE = 1 / 4
 
 Codes = npt.NDArray[np.int32]
@@ -41,8 +41,8 @@ Matcher = Callable[[str], Callable[[str], bool]]
 class Dictionary:
     """A growing list of distinct texts. One thread adds at a time, any number read.
 
-    `needles` returns for a pattern what all texts that it matches contain, with a line break before
-    and after each text.
+    `needles` returns the texts that occur in everything that a pattern matches, a line break before
+    and after it included.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Dictionary:
                     yield number
 
     def _join(self, first: int, known: int) -> _Joined | None:
-        """Return most texts in one; None: those from the first one on are matched sooner."""
+        """Return most texts in one; None: matching those from the first one on is faster."""
         joined = self._joined
         if known - max(first, len(joined.starts)) > max(MIN_JOINED, JOINED_SHARE * known):
             joined = self._joined = _join(self._texts[:known])
@@ -142,12 +142,12 @@ class _Joined(NamedTuple):
     """
 
     whole: bytes
-    starts: npt.NDArray[np.int64]  # of each text in the whole, those of the line breaks before them
+    starts: npt.NDArray[np.int64]  # positions of the line breaks before the texts
 
     def holding(self, needles: Sequence[str], first: int) -> npt.NDArray[np.int64] | None:
         """Return the numbers of the texts with the rarest needle, from the first text on.
 
-        None: so many have it that nothing is gained.
+        None: so many have it that this saves nothing.
         """
         start = int(self.starts[first])
         needle, *others = map(_encoded, needles)

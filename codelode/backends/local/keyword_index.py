@@ -3,9 +3,9 @@
 Words are scored by BM25, summed over three fields with the weights of `words`; a chunk is
 identified by its row number. The trigrams of a file are a field of its first chunk, which is not
 scored: for 115 MB of source they take 15 MB, and the files of a literal are found in half a
-millisecond. (The trigrams of SQLite's FTS5 took 19 MB and ten times as long.) Those of each chunk
-are another field, which takes more than twice as much: of the files that have the trigrams of a
-pattern, only the chunks that have them are read, where a line is in one chunk.
+millisecond. (The trigrams of SQLite's FTS5 took 19 MB and ten times as long.) The trigrams of each
+chunk are another field, which takes more than twice as much space. With it, only those chunks of a
+file are read that have the trigrams of a pattern, unless a line may be in several chunks.
 
 The index commits before the database does, so it may have rows that the database never got (after a
 crash in between) and deleted rows; readers drop both. The database records the stamp of each
@@ -238,7 +238,7 @@ def inside(query: Query, clauses: Clauses, rows: Sequence[int] | None = None) ->
 
 
 def _one_of(field: str, values: Sequence[str]) -> Query:
-    """Return a query for one of the values, of which a single one is found in less time."""
+    """Return a query for any of the values; a query for a single value is faster."""
     if len(values) == 1:
         return Query.term_query(_SCHEMA, field, values[0], index_option="basic")
     return Query.term_set_query(_SCHEMA, field, values)

@@ -3,8 +3,8 @@
 Filters are a mask over the rows. Vectors are compared one by one, inside the mask only. The keyword
 index is queried without filters as long as enough of its hits are expected inside the mask, because
 then it can skip most matches; otherwise with the filters that it has as fields, or with the row
-numbers themselves where that costs less than to skip the hits outside of the mask. Of a file, the
-database has the text, and the columns have refs and language.
+numbers themselves where that costs less than to skip the hits outside of the mask. The text of a
+file is read from the database, its refs and language from the columns.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ REFINE = 1.1
 MIN_SHARE = 1 / 8
 MARGIN = 1.25
 
-#: The time of a row number in a query, relative to that of a hit: 9 and 0.4 µs, of a million rows.
+#: The time for a row number in a query, relative to that for a hit: 9 and 0.4 µs in a million rows.
 ROW_COST = 20
 
 #: Clauses of more values than this cost 2 ms, so they pay only below a lower share. With 1,000 of
@@ -60,7 +60,7 @@ MIN_SHARE_OF_MANY = 1 / 16
 #: If too few hits are inside the filters, the next query asks for this many times as many.
 WIDENING = 8
 
-#: Share of rows inside the filters below which their vectors are copied and only they compared.
+#: If less than this fraction of the rows is inside the filters, only their vectors are compared.
 SPARSE = 1 / 4
 
 #: Least number of vectors compared by several threads. The threads wait busily for more work, which
@@ -68,18 +68,17 @@ SPARSE = 1 / 4
 MANY = 500_000
 THREADS = min(4, os.cpu_count() or 1)
 
-#: The chunks of so many repositories are searched one by one, which takes 0.05 ms each if few have
-#: the trigrams, and is not repeated for the next files. Those of more are searched together, which
-#: takes 0.5 ms.
+#: Most repositories whose chunks are searched one by one, which takes 0.05 ms each if few have the
+#: trigrams, and is cached for the next files. More are searched together, which takes 0.5 ms.
 MANY_REPOSITORIES = 8
 
-#: Values per group whose maximum stands for them while the largest values are searched.
+#: Values per group; only the maximum of each group is compared to find a bound on the largest ones.
 GROUP = 64
 
 #: The key by which the pieces of files are ordered.
 _IN_ORDER = itemgetter(2, 1)
 
-#: The number of no file, for pieces that are not at the ref.
+#: Stands for the number of a file in pieces that are not at the ref.
 _NO_FILE = -1
 
 #: Scores by position in the columns.
@@ -132,7 +131,7 @@ def _largest(values: _Floats, count: int) -> npt.NDArray[np.intp]:
 
 
 def _lower_bound(values: _Floats, count: int) -> float:
-    """Return a lower bound on the `count`-th largest value: that of the maxima of groups.
+    """Return a lower bound on the `count`-th largest value: the same of the maxima of groups.
 
     Not many more values reach it. Selecting among those takes a tenth of the time of selecting
     among all values.
@@ -205,7 +204,7 @@ def texts(
 ) -> dict[FileKey, FileText]:
     """Return the text of each file at the ref; unknown files are left out.
 
-    So is what cannot have a line with the needed trigrams.
+    Files and parts of files that cannot have a line with the needed trigrams are left out too.
     """
     columns = snapshot.columns
     if needed == NOTHING:
@@ -239,7 +238,7 @@ def _pieces_holding(
     ref: RefName,
     needed: Grams,
 ) -> list[Piece]:
-    """Return the pieces that have the trigrams, and all of files in which pieces share lines."""
+    """Return the pieces with the trigrams, and all of files in which pieces share lines."""
     columns, files = snapshot.columns, snapshot.columns.numbered(places)
     is_at_ref = columns.at_ref(ref)
     sharing = snapshot.sharing_lines().among(files)

@@ -1,10 +1,10 @@
 """The 8-bit vectors in a file that all readers map into memory, so that they hold them once.
 
-The file has the number of each row with its vector, as the database has them, and is derived from
-it. Row numbers are not reused and a stored vector never changes, so the file stays true while rows
-are added, which are not in it, and deleted. A reader compares it with what it has read from the
-database before it uses it, so a file that is torn, or of another database, is only ignored. The
-writer replaces the file in one step and never changes it: a reader may go on with the old one.
+The file is derived from the database and holds the number and the vector of each row. Row numbers
+are not reused and a stored vector never changes, so the file stays valid while rows are deleted, or
+added, which it then lacks. A reader first compares the file with what it has read from the
+database, so a damaged file, or that of another database, is ignored. The writer never changes the
+file but replaces it in one step, so a reader may go on using the old one.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from codelode.files import open_private
 FILE_NAME = "vectors.map"
 _DRAFT_NAME = f"{FILE_NAME}.draft"
 
-#: The file is written again when more rows than this share of all, and than this number, were added
-#: or deleted since. Each reader holds the vectors of added rows itself.
+#: The file is written again when more than this fraction of all rows, and more than this number,
+#: were added or deleted since. Each reader holds the vectors of added rows itself.
 MAX_CHANGED = 1 / 8
 MIN_CHANGED = 4_096
 
 #: Rows that are read and written at once.
 _ROWS_PER_WRITE = 4_096
 
-#: Before the vectors: what the file is, the number of rows, and the dimensions. The vectors begin
-#: at a cache line, and the row numbers follow them.
+#: The header: a magic number, the number of rows, and the dimensions. The vectors begin at a cache
+#: line, and the row numbers follow them.
 _MAGIC = b"vectors1"
 _HEADER = struct.Struct("<8sQQ")
 _HEADER_BYTES = 64
@@ -43,14 +43,14 @@ _VECTORS = "SELECT row, vector FROM chunks ORDER BY row"
 
 
 class SharedVectors(NamedTuple):
-    """Holds the arrays of the file, which are read from it when they are used."""
+    """The arrays of the file, whose parts are read from disk when they are used."""
 
     rows: npt.NDArray[np.int64]  # ascending
     vectors: npt.NDArray[np.int8]  # (rows, dim)
 
 
 def version(folder: Path) -> tuple[int, int] | None:
-    """Return what tells the file from those before it; None: there is no file."""
+    """Return what identifies this version of the file; None: there is no file."""
     try:
         found = os.stat(folder / FILE_NAME)
     except FileNotFoundError:
@@ -80,7 +80,7 @@ def opened(folder: Path, *, dim: int) -> SharedVectors | None:
 def renew(folder: Path, connection: sqlite3.Connection, *, dim: int) -> bool:
     """Write the file again if many rows have changed since, and return whether that was done.
 
-    For one process at a time, and no other may write to the database meanwhile.
+    Only one process may call it at a time, and no other may write to the database meanwhile.
     """
     draft = folder / _DRAFT_NAME
     draft.unlink(missing_ok=True)  # a writer that was killed has left it

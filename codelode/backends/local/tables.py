@@ -59,7 +59,7 @@ def _columns(row: int, file: int, of: Chunk, vector: bytes) -> tuple[object, ...
 
 
 def _texts(row: int, digest: bytes, of: Chunk, vector: bytes) -> tuple[object, ...]:
-    """Return the row with the texts that are read of a search's results."""
+    """Return the row with the texts that are read for the results of a search."""
     return (
         row,
         bytes.fromhex(of.id),

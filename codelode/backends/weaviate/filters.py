@@ -45,7 +45,7 @@ _AMBIGUOUS = re.compile(r"[\s\\␠]")
 def condition(filters: Filters, cover: Cover | None = None) -> FilterReturn | None:
     """Return a condition that every chunk inside the filters meets; None: no chunk can match.
 
-    With a cover, the chunks of the repositories that it covers.
+    `cover`: only chunks of the repositories that it admits meet the condition.
     """
     if not all(map(_can_match, (filters.paths, filters.within, filters.symbols))):
         return None
@@ -73,7 +73,7 @@ def first_with(needed: Grams) -> FilterReturn:
 
 
 def _with(needed: Grams) -> FilterReturn:
-    """Terms that are all needed are one condition: the server reads a text as its terms."""
+    """Return the condition for the trigrams; those that are all needed are one text of terms."""
     if isinstance(needed, str):
         return Filter.by_property("grams").equal(gram_term(needed))
     if isinstance(needed, AnyOf):
@@ -101,12 +101,12 @@ def in_paths(repository: str, paths: Iterable[str]) -> FilterReturn:
 
 
 def one_of(name: str, values: Iterable[str]) -> FilterReturn:
-    """The property is one of the values, of which there must be at least one."""
+    """Return the condition that the property is one of the values, which must not be empty."""
     return Filter.by_property(name).contains_any([text(str(value)) for value in values])
 
 
 def equals(name: str, value: str) -> FilterReturn:
-    """The property is the value, or a list that contains it."""
+    """Return the condition that the property is the value, or a list that contains it."""
     return Filter.by_property(name).equal(text(value))
 
 
@@ -165,7 +165,7 @@ def _none_of(name: str, values: Iterable[str]) -> FilterReturn:
 
 
 def _can_match(patterns: Sequence[str]) -> bool:
-    """The empty glob matches nothing, and the server does not accept an empty text."""
+    """Return whether a glob can match: an empty one cannot, nor does the server accept it."""
     return not patterns or any(patterns)
 
 
@@ -188,7 +188,7 @@ def _path(glob: str) -> FilterReturn | None:
 
 
 def _pattern(glob: str, *, last: str) -> FilterReturn:
-    """Return a condition on the folders of a path, of which there are fewer than paths, if it can.
+    """Return a condition on the folders of a path if possible, because there are fewer than paths.
 
     The server compares a pattern with every value that begins with its literal prefix. The other
     conditions are about the last part of the path, unless this has `**` and something else.
@@ -244,6 +244,6 @@ def _like(name: str, pattern: str) -> FilterReturn:
 
 
 def _any_of(conditions: Sequence[FilterReturn | None]) -> FilterReturn | None:
-    """Return the disjunction; None, no condition, if there is none or one admits everything."""
+    """Return the disjunction; None (no condition) if there are none, or one admits everything."""
     known = [one for one in conditions if one is not None]
     return Filter.any_of(known) if known and len(known) == len(conditions) else None

@@ -27,8 +27,8 @@ from weaviate.classes.config import (
     VectorDistances,
 )
 
-#: Incremented with every change to the properties or to how their text is made. It did not rise
-#: for groups in `prefixes`: the ledger has no group of a repository whose chunks are without it.
+#: Incremented with every change to the properties or to how their text is made. The groups in
+#: `prefixes` needed none: the ledger has no group for a repository whose chunks lack it.
 SCHEMA_VERSION = 8
 
 EF = 128

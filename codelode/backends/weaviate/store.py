@@ -137,7 +137,7 @@ class WeaviateChunkStore:
 
     @contextmanager
     def _writing(self) -> Iterator[_Writing]:
-        """Open the index, once the server answers: the library's queries would retry a minute."""
+        """Open the index after the server has answered: queries would be retried for a minute."""
         with LivenessProbe(self._address) as liveness:
             client = self._connected()
             objects = client.collections.use(self._collection).with_tenant(self._index.tenant)
