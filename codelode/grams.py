@@ -2,8 +2,8 @@
 
 Exact search looks only into files that have the trigrams of its pattern. A trigram is three
 characters in a row, with ASCII letters in lower case, so that one index serves searches that
-respect case and those that do not. All other letters keep their case. Those two that RE2 takes for
-ASCII letters when it ignores case are indexed as these.
+respect case and those that do not. Other letters keep their case, except the two that RE2 matches
+with ASCII letters when it ignores case: these are indexed as the ASCII letters.
 
 Russ Cox, "Regular Expression Matching with a Trigram Index", 2012.
 """
@@ -17,37 +17,37 @@ from typing import TypeAlias
 #: Characters of a trigram.
 SIZE = 3
 
-#: The letters beyond ASCII that match `s` and `k` when case is ignored: long s and Kelvin.
+#: The letters beyond ASCII that match `s` and `k` when case is ignored: long s and Kelvin sign.
 _ALIKE = str.maketrans("\u017f\u212a", "sk")
 
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """Every part is needed; without parts nothing is."""
+    """The condition that requires every part; without parts, every text meets it."""
 
     parts: tuple[Grams, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """One of the parts is needed."""
+    """The condition that requires at least one of the parts."""
 
     parts: tuple[Grams, ...]
 
 
-#: A trigram, or a combination of them.
+#: A condition on the trigrams of a text: one that is required, or a combination of conditions.
 Grams: TypeAlias = str | AllOf | AnyOf
 
-#: The needs of a pattern that any text may match.
+#: The condition of a pattern that may match in any text.
 NOTHING = AllOf()
 
 
 def folded(text: str) -> str:
-    """Return the text with ASCII letters in lower case, and the two letters alike them."""
+    """Return the text with ASCII letters, and the two letters that match them, in lower case."""
     if text.isascii():
         return text.lower()
     raw = text.translate(_ALIKE).encode("utf-8", "replace")
-    return raw.lower().decode("utf-8")  # changes bytes of ASCII letters alone
+    return raw.lower().decode("utf-8")  # changes only the bytes of ASCII letters
 
 
 def grams(text: str) -> frozenset[str]:
@@ -57,12 +57,12 @@ def grams(text: str) -> frozenset[str]:
 
 
 def of_text(text: str) -> Grams:
-    """Return what is needed to contain the text."""
+    """Return the condition that every text which contains this one meets."""
     return all_of(sorted(grams(text)))
 
 
 def all_of(parts: Iterable[Grams]) -> Grams:
-    """Return that all parts are needed, as simply as possible."""
+    """Return the condition that requires all parts, simplified."""
     found: dict[Grams, None] = {}
     for part in parts:
         found.update(dict.fromkeys(part.parts if isinstance(part, AllOf) else (part,)))
@@ -70,7 +70,7 @@ def all_of(parts: Iterable[Grams]) -> Grams:
 
 
 def any_of(parts: Iterable[Grams]) -> Grams:
-    """Return that one of the parts is needed, as simply as possible."""
+    """Return the condition that requires one of the parts, simplified."""
     found = tuple(dict.fromkeys(parts))
     if NOTHING in found:
         return NOTHING
@@ -78,7 +78,7 @@ def any_of(parts: Iterable[Grams]) -> Grams:
 
 
 def holds(needed: Grams, has: Callable[[str], bool]) -> bool:
-    """Return whether a text that has these trigrams has what is needed."""
+    """Return whether a text meets the condition; `has` tells whether it has a trigram."""
     if isinstance(needed, str):
         return has(needed)
     check = all if isinstance(needed, AllOf) else any
