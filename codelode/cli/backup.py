@@ -22,7 +22,7 @@ folder_argument = click.argument("folder", type=Folder())
 @click.option(
     "--mirrors",
     is_flag=True,
-    help="Save the git mirrors as well, which could also be cloned again.",
+    help="Also save the git mirrors, which would otherwise be cloned again after a restore.",
 )
 @data_option
 def backup(*, folder: Path, mirrors: bool, data: Path | None) -> None:
@@ -49,7 +49,7 @@ def backup(*, folder: Path, mirrors: bool, data: Path | None) -> None:
 
 @click.command()
 @folder_argument
-@click.option("--force", is_flag=True, help="Replace the index that is here.")
+@click.option("--force", is_flag=True, help="Replace what is indexed here.")
 @data_option
 def restore(*, folder: Path, force: bool, data: Path | None) -> None:
     """Restore what `codelode backup` saved to FOLDER; the cluster must be stopped.

@@ -1,7 +1,8 @@
-"""Defines the processes of the embedded cluster: command, readiness, and shutdown.
+"""Define the processes of the embedded cluster: command, readiness, and shutdown.
 
-They get all of their settings through the environment; their commands carry only what differs
-between them. Stopping goes in phases: first what enqueues, then what works, the broker last.
+The processes get all of their settings through the environment; their commands carry only what
+differs between them. They stop in phases: first those that enqueue jobs, then the workers, then the
+broker.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from codelode.stages import STAGES, Stage, passed
 
 LOOPBACK = "127.0.0.1"
 
-#: Signals and waits of a shutdown, seconds; all of it together stays near ten.
+#: Signals of a shutdown, and the waits after them, seconds; all waits together take about ten.
 GATEWAY_STOP = ((signal.SIGTERM, 3.0),)
 WORKER_STOP = (
     (signal.SIGTERM, 3.0),
@@ -34,20 +35,20 @@ WORKER_STOP = (
 REDIS_STOP = ((signal.SIGTERM, 3.0),)
 FRONT, WORK, BROKER = 0, 1, 2
 
-#: The log lines of a worker that takes jobs, of beat once it runs, and of a gateway that serves.
+#: The log lines by which a worker, beat, and a gateway report that they are ready.
 _WORKER_READY = re.compile(r"@[^\s@]+ ready\.")
 _BEAT_READY = re.compile(r"beat: Starting")
 _GATEWAY_READY = re.compile(r"gateway_started")
 
-#: Length of the arguments that a forked worker can show in its command line.
+#: Longest arguments that a forked worker can show in its command line, characters.
 FORKED_CHARS = 64
 
-#: Tasks that Flower keeps; 6 kB each.
+#: Most tasks that Flower keeps; each takes 6 kB.
 FLOWER_TASKS = 5_000
 
 
 def redis_child(settings: Settings, place: redis_server.Place) -> Child:
-    """Return the process of the broker, ledger, and graph; its data is in DATA/redis."""
+    """Return the Redis process with broker, ledger, and graph; its data is in DATA/redis."""
     return Child(
         name="redis",
         command=redis_server.command(
@@ -65,7 +66,7 @@ def redis_child(settings: Settings, place: redis_server.Place) -> Child:
 def worker_children(
     settings: Settings, *, parsers: int, stages: Sequence[Stage] = STAGES
 ) -> tuple[Child, ...]:
-    """Return a worker process per stage that files pass, later stages first, and beat."""
+    """Return one worker process for each stage in use, later stages first, and beat."""
     sizes = {stage.name: parsers for stage in stages if stage.pool == "prefork"}
     return (
         *(
@@ -77,9 +78,9 @@ def worker_children(
 
 
 def fork_server() -> tuple[str, ...]:
-    """Return the command of the process that forks the workers; empty where they are not forked.
+    """Return the command of the process that forks the workers; empty if they are not forked.
 
-    The command line of a worker is written over that of its server, which is so long for that.
+    A forked worker overwrites its command line, which is that of the server, so it is padded.
     """
     return _python("workers", "fork-server".ljust(FORKED_CHARS)) if sys.platform == "linux" else ()
 
@@ -87,7 +88,7 @@ def fork_server() -> tuple[str, ...]:
 def gateway_children(settings: Settings, count: int = 1) -> tuple[Child, ...]:
     """Return the gateways; the first is ready when the health service at their address says so.
 
-    With others beside it, its log has to say so too, because a call may reach any of them.
+    If there are several, its log must say so too, because the health check may reach any of them.
     Raises InvalidSettings if their certificate cannot be used.
     """
     has_started = _logged(_GATEWAY_READY, settings) if count > 1 else lambda _: True
@@ -110,8 +111,8 @@ def _gateway(settings: Settings, has_started: Callable[[str], bool]) -> Child:
 def _further_gateway(settings: Settings, number: int) -> Child:
     """Return a gateway that listens on the ports of the first one.
 
-    It is ready when its log says so. The first one alone has a process that answers probes, and
-    each writes an audit log of its own.
+    It is ready when its log says so. Only the first one has a process that answers probes, and
+    each writes a separate audit log.
     """
     audit_log = Path(settings.audit_log)
     own = {
@@ -130,14 +131,14 @@ def _further_gateway(settings: Settings, number: int) -> Child:
 
 
 def flower_child(settings: Settings, address: str) -> Child:
-    """Return the read-only page of workers and jobs, which asks for the login in its file."""
+    """Return Flower, the read-only page of workers and jobs, which requires a login."""
     host, _, port = address.rpartition(":")
     options = (
         f"--conf={data_folder.flower_file(settings.data_dir)}",
         f"--address={host}",
         f"--port={port}",
         "--read_only=True",
-        "--enable_events=False",  # it would switch on four events a job in every worker
+        "--enable_events=False",  # would turn on four events per job in every worker
         f"--max_tasks={FLOWER_TASKS}",
         "--logging=warning",
     )
@@ -167,7 +168,7 @@ def _here(listen: str) -> str:
 def own_trust(settings: Settings) -> Tls:
     """Return what clients on this machine trust: the gateway's certificate, and a name in it.
 
-    The name is expected in place of the host, because certificates seldom name loopback. Raises
+    Clients check this name instead of the host, because certificates seldom name loopback. Raises
     InvalidSettings if the certificate cannot be used.
     """
     if not settings.tls_certificate:
@@ -175,7 +176,7 @@ def own_trust(settings: Settings) -> Tls:
     from codelode.certificates import read_certificate
 
     chain, key = (
-        Path(file).expanduser().absolute()  # a link stays one: what it leads to will change
+        Path(file).expanduser().absolute()  # keep a link, because its target will change
         for file in (settings.tls_certificate, settings.tls_key)
     )
     names = read_certificate(chain, key).names
@@ -205,7 +206,7 @@ def _beat(settings: Settings) -> Child:
 
 
 def _python(module: str, *arguments: str) -> tuple[str, ...]:
-    # -P: packages in the working folder must not shadow ours.
+    # -P: packages in the current folder must not shadow ours.
     return (sys.executable, "-P", "-m", module, *arguments)
 
 

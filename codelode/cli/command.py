@@ -1,7 +1,7 @@
 """The `codelode` command: its table of subcommands and its exit statuses.
 
-A subcommand's module is imported when it runs, because the libraries of all of them together take
-longer to import than a search takes. The table therefore holds what the help lists.
+A subcommand's module is imported only when it runs, because importing the libraries of all
+subcommands takes longer than a search. The table therefore contains what the help lists.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Subcommand(NamedTuple):
 
     module: str  # in this package
     summary: str  # the first sentence of the command's own help
-    function: str = ""  # empty: it has the name of the command
+    function: str = ""  # empty: the name of the command
 
 
 #: The subcommands by section of the help.
@@ -68,7 +68,9 @@ SECTIONS = {
             "graph",
             "Show what a file or a symbol depends on, or with --reverse what depends on it.",
         ),
-        "mcp": Subcommand("mcp", "Serve agents on stdin and stdout by the Model Context Protocol."),
+        "mcp": Subcommand(
+            "mcp", "Serve agents on stdin and stdout over the Model Context Protocol."
+        ),
     },
     "Index": {
         "index": Subcommand(
@@ -82,7 +84,7 @@ SECTIONS = {
             "watch",
             "Keep the checkout at PATH searchable with its uncommitted changes, until Ctrl-C.",
         ),
-        "hooks": Subcommand("hooks", "Index each commit of a checkout as it comes, by git hooks."),
+        "hooks": Subcommand("hooks", "Index each commit of a checkout through git hooks."),
         "default": Subcommand(
             "index", "Make REF the default ref of the repository NAME, and index it."
         ),
@@ -169,9 +171,9 @@ class ReaderGone(Exception):
 
 
 class Commands(click.Group):
-    """The group of subcommands; imports one when it is used.
+    """The group of subcommands, each of which is imported when it is used.
 
-    Raises ReaderGone where Click would end the process with status 1, "nothing found".
+    Raises ReaderGone where Click would end the process with status 1, which means nothing found.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:

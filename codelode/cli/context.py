@@ -1,4 +1,4 @@
-"""`codelode context`: the code that answers a question as one text within a token budget."""
+"""`codelode context`: print the code that answers a question, within a token budget."""
 
 from __future__ import annotations
 

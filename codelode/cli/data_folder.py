@@ -2,19 +2,19 @@
 
     run/up.lock      held by the `codelode up` that runs here; contains its process id
     run/up.json      the addresses of that cluster, while it is ready, and the password of its Redis
-    run/other.json   the same of a cluster with another folder, which clients of this one find
-    run/token        the secret that its gateway asks for
-    run/flower.conf  the configuration of Flower, with the login that it asks for
+    run/other.json   the same for a cluster with another folder, so that clients find it here
+    run/token        the secret that the gateway requires
+    run/flower.conf  the configuration of Flower, with the login that Flower requires
     run/NAME.pid     the process id and start time of each child
     logs/NAME.log    the output of each child
-    redis/password   the secret that its Redis asks for
+    redis/password   the password that Redis requires
 
 Only the user who runs the cluster can enter these folders. To replace a secret, delete its file
 while the cluster is stopped.
 
 A child is identified by a variable in its environment, or by process id and start time together, so
-a process that reuses an id is never killed. Both need /proc: without it (macOS), leftovers of a
-killed cluster have to be ended by hand.
+a process that reuses an id is never killed. Both need /proc. Without it (macOS), the user has to
+end leftover processes of a killed cluster.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ def logs_dir(data: Path) -> Path:
 def locked(
     data: Path, *, remedy: str = "stop it, or choose another folder with --data"
 ) -> Iterator[None]:
-    """Hold the data folder, creating it if necessary.
+    """Lock the data folder, creating it if necessary.
 
-    `remedy`: what to do if another process holds it.
-    The lock ends with the process, however it ends. Raises InvalidSettings naming the process that
-    holds it, or the reason why the folder cannot be used.
+    The lock ends with the process, however that ends. `remedy`: what to do if another process
+    holds the lock. Raises InvalidSettings with that process, or with the reason why the folder
+    cannot be used.
     """
     try:
         # A folder that the user names may exist and have other uses, so it keeps its mode.
@@ -93,7 +93,7 @@ def locked(
 def publish(cluster: Cluster, *, clients: Path | None = None) -> None:
     """Let other commands find the cluster.
 
-    `clients`: the folder in which commands without --data look, if it is another one.
+    `clients`: the folder in which commands without --data look, if it is not the cluster's own.
     """
     text = json.dumps(asdict(cluster))
     replace_text(cluster_file(Path(cluster.data)), text)
@@ -113,7 +113,7 @@ def withdraw(data: Path, *, clients: Path | None = None) -> None:
 
 
 def keep_secrets(data: Path, *, token: str = "") -> None:
-    """Write the token and the login of Flower, which are kept or generated if not given."""
+    """Write the token and the login of Flower: those given, else the kept ones, else new ones."""
     file = token_file(data)
     replace_text(file, token or _read(file) or secrets.token_urlsafe(SECRET_BYTES))
     login = flower_file(data)
@@ -138,7 +138,7 @@ def forget_pid(data: Path, name: str) -> None:
 
 
 def members(data: Path) -> frozenset[int]:
-    """Return the live processes that a cluster of the folder started, with their children."""
+    """Return the ids of live processes that a cluster of the folder started, with children."""
     return frozenset(_marked(data)) | frozenset(_noted(data))
 
 

@@ -1,7 +1,7 @@
 """`codelode demo`: index a repository on a temporary cluster and search it.
 
-It does what a user would type: it runs `codelode up` as a process of its own and talks to it over
-gRPC. The data folder is temporary, so nothing of a demo stays.
+The demo does what a user would type: it runs `codelode up` as a separate process and calls it over
+gRPC. The data folder is temporary, so nothing of a demo remains.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ HITS = 3
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query and the files it is limited to."""
+    """A query, and globs of the files to search."""
 
     query: str
     paths: tuple[str, ...] = ()
 
     @property
     def command(self) -> str:
-        """The command that a user would type for it."""
+        """Return the command that a user would type for the question."""
         options = [word for glob in self.paths for word in ("--path", glob)]
         return shlex.join(["codelode", "search", self.query, *options, "--top-k", str(HITS)])
 
 
-#: Questions to codelode's own source: in words, a name, and its uses. The folders exclude this
-#: file, where every question would find itself.
+#: Questions about codelode's own source: in words, a name, and its uses. The paths exclude this
+#: file, in which every question would find itself.
 OWN_QUESTIONS = (
     Question(
         "how are the rankings of two searches fused into one", ("gateway/**", "codelode/*.py")
@@ -110,7 +110,7 @@ def demo(repositories: tuple[str, ...]) -> None:
 def _cluster(data: Path) -> Iterator[tuple[Cluster, str]]:
     """Run a cluster with its data in the folder; yield it and its token, and stop it at the end."""
     up = (sys.executable, "-P", "-m", "codelode", "up", f"--data={data}")
-    # A session of its own: on Ctrl-C it is stopped below, in order, not by the terminal.
+    # Start a new session, so that at Ctrl-C not the terminal ends the process, but `_stop` below.
     with subprocess.Popen(
         die_with_parent([*up, "--port=0", "--no-flower"]), start_new_session=True
     ) as process:
@@ -164,7 +164,7 @@ def _search(client: Client, questions: tuple[Question, ...]) -> None:
 
 
 def _questions(client: Client, run: Run) -> tuple[Question, ...]:
-    """Return the same three kinds of question for every repository, about names that it has."""
+    """Return three questions about a repository: in words, a name that it has, and its uses."""
     if client.search("chunk_id", paths=["codelode/model.py"], top_k=1):
         return OWN_QUESTIONS
     name = run.repository.rpartition("/")[2]

@@ -25,7 +25,7 @@ FOUND = 1
 @click.option(
     "--repair",
     is_flag=True,
-    help="Remove what belongs to no repository, and index again what was lost.",
+    help="Remove data that belongs to no repository, and index lost files again.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
 @data_option
@@ -33,11 +33,11 @@ FOUND = 1
 def doctor(context: click.Context, *, repair: bool, as_json: bool, data: Path | None) -> None:
     """Compare ledger, chunk index, graph, symbol table, and mirrors; report differences.
 
-    Run it on a machine that reaches the stores, with the settings of the workers; the cluster may
-    run or not. Repositories that are being indexed are skipped. With --repair, what belongs to no
-    repository is removed, and a new run indexes the files that the index has lost once workers
-    run. A sources file or a scopes file that cannot be used is reported too. Exit status: 0 healthy
-    or repaired, 1 something was found, 2 error.
+    Run it on a machine that reaches the stores, with the settings of the workers; the cluster need
+    not run. Repositories that are being indexed are skipped. With --repair, data that belongs to no
+    repository is removed, and files that the index has lost are indexed again by a new run, as soon
+    as workers run. A sources file or a scopes file that cannot be used is also reported. Exit
+    status: 0 healthy or repaired, 1 something was found, 2 error.
 
     \b
     Examples:
@@ -57,7 +57,7 @@ def doctor(context: click.Context, *, repair: bool, as_json: bool, data: Path | 
         _show(report, is_repairing=repair)
     found = [problem for problem in problems.values() if problem]
     for problem in found:
-        printing.complain(f"what runs keeps the last good version that it read: {problem}")
+        printing.complain(f"running processes keep the last good version of a file: {problem}")
     context.exit(0 if report.is_healthy and not found else FOUND)
 
 
@@ -130,7 +130,7 @@ class _Indexes:
 
     @cached_property
     def _beside(self) -> engine.ShadowIndex:
-        # Which embedder it would be built for does not matter, and the built-in one asks no server.
+        # The embedder does not matter here, and the built-in one needs no server.
         return registry.shadow_index(self.settings.model_copy(update={"embedder": "static"}))
 
 
@@ -139,7 +139,7 @@ def _show(report: Report, *, is_repairing: bool) -> None:
         mark = "repaired" if finding.is_repaired else "found"
         click.echo(printing.plain(f"{mark:<9} {finding}"))
     for run in report.runs:
-        click.echo(f"started   run {run}, which indexes again what was lost")
+        click.echo(f"started   run {run}, which indexes lost files again")
     if report.busy:
         printing.note(f"skipped, being indexed: {', '.join(report.busy)}")
     if not report.findings:

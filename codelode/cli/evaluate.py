@@ -1,4 +1,4 @@
-"""`codelode eval`: measure how good the answers are, and whether they got worse."""
+"""`codelode eval`: measure the quality of answers, and compare it with earlier results."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ SCOPES = ("repository", "all")
     default="repository",
     show_default=True,
     help="Search each query's own repository, or all repositories at once, which is harder. "
-    "These are no scopes of `codelode scopes`.",
+    "This is not a scope of `codelode scopes`.",
 )
 @click.option(
     "--grep",
     "checkouts",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Compare with grep over the files. DIRECTORY holds the repositories by name, checked out "
-    "or bare.",
+    help="Compare with grep over the repositories in this folder, which are named as in the index "
+    "and are checkouts or bare.",
 )
 @click.option(
     "--save", type=click.Path(path_type=Path), help="Write the results to this file, as JSON."
@@ -75,8 +75,8 @@ SCOPES = ("repository", "all")
     "checkout",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Do not measure, but write FILE from the last commits of this checkout: each subject is a "
-    "query, and the files that the commit changed are its answer. Merges, reverts, and commits of "
-    "more than five files are left out, and so is what is older than the last 10,000 commits.",
+    "query, and the files that the commit changed are its answer. Merges, reverts, commits of "
+    "more than five files, and commits before the last 10,000 are left out.",
 )
 @click.option(
     "--repo",
@@ -89,14 +89,14 @@ SCOPES = ("repository", "all")
     type=click.IntRange(1, 10_000),
     default=200,
     show_default=True,
-    help="With --from-history, go back this many commits of the main line.",
+    help="With --from-history, go back this many commits of the main line (first parents).",
 )
 @click.option(
     "--since",
     default="",
     metavar="REVISION",
-    help="With --from-history, take the commits after this one, which is the one to index. "
-    "Default: as --commits says.",
+    help="With --from-history, take the commits after this one, and index this one. "
+    "Default: see --commits.",
 )
 @json_option
 @server_option
@@ -172,7 +172,7 @@ def _asking(client: Client, preset: str, scope: str, options: SearchOptions) -> 
 
 
 def _place(hit: Hit, repository: str) -> SourceLocation:
-    """Return where the hit or its copy is in the repository; elsewhere it matches no target."""
+    """Return the location of the hit or its copy in the repository; else one that never matches."""
     places: tuple[Hit | Copy, ...] = (hit, *hit.copies)
     for at in places:
         if at.repository == repository:
@@ -203,7 +203,7 @@ def _write_history(file: Path, checkout: Path, name: str, commits: int, since: s
 
 
 def _text(found: dict[str, Any]) -> str:
-    """Return the metrics as a table, with those of grep if it was asked for."""
+    """Return the metrics as a table, with those of grep if they were measured."""
     other = found.get("grep")
     header = ("", "search", *(("grep",) if other else ()))
     rows = [

@@ -1,4 +1,4 @@
-"""`codelode failures`: the files and repositories that are not indexed, and why."""
+"""`codelode failures`: list the files and repositories that are not indexed, and why."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ if TYPE_CHECKING:
 
 FAILED = 2
 
-#: How many failed files are shown at the end of a run, each with its reason.
+#: Number of failed files that are shown at the end of a run, each with its reason.
 SHOWN = 3
-#: In how many failed files of the repository they are looked for. Those of other refs may be many.
+#: Number of failed files of the repository among which they are looked for, because other refs may
+#: have many.
 LOOKED_AT = 5_000
 
 
 @click.command()
 @click.argument("name", required=False, type=Name())
 @click.option(
-    "--all", "include_skipped", is_flag=True, help="List the files left out by rule as well."
+    "--all", "include_skipped", is_flag=True, help="Also list files that were skipped on purpose."
 )
 @click.option(
     "--partial",
     "include_partial",
     is_flag=True,
-    help="List the indexed files that were not parsed in full, or that have a note, as well.",
+    help="Also list indexed files that were not parsed completely, or that have a note.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list, for machines.")
 @server_option
@@ -96,14 +97,14 @@ def report_failed(client: Client, run: Run) -> None:
 
 
 def _some_failed(client: Client, run: Run) -> Sequence[FileFailure]:
-    refs = (_named(client, run), run.revision)  # a commit is known by all of its digits
+    refs = (_named(client, run), run.revision)  # a failure names a commit by its full id
     looked_at = islice(client.failures(run.repository), LOOKED_AT)
     of_run = (one for one in looked_at if one.ref in refs)
     return [*islice(of_run, min(SHOWN, run.failed))]
 
 
 def _named(client: Client, run: Run) -> str:
-    """Return the ref of a run, and of one without a ref what the default ref is now."""
+    """Return the ref of a run, or the present default ref for a run without one."""
     if run.ref != DEFAULT_REF:
         return run.ref
     found = (each.repository for each in client.status().repositories)
@@ -119,7 +120,7 @@ def _line(failure: FileFailure) -> str:
 def report_troubles(state: Status, name: str | None, *, good: str = "") -> int:
     """Print what is wrong with the repositories, or else `good`; return the exit status.
 
-    A repository that cannot be cloned has no files, so its failure is not among those of files.
+    A repository that cannot be cloned has no files, so no file's failure reports it.
     """
     found = _troubles(state, name)
     for trouble in found:
@@ -130,7 +131,7 @@ def report_troubles(state: Status, name: str | None, *, good: str = "") -> int:
 
 
 def _troubles(state: Status, name: str | None) -> list[str]:
-    """Return what is wrong with the named repository or all, one line for each."""
+    """Return what is wrong with the named repository, or with all, one line for each."""
     refs = {each.repository.name: {ref.ref for ref in each.refs} for each in state.repositories}
     last: dict[str, Run] = {}
     for run in state.runs:  # newest first
@@ -144,7 +145,7 @@ def _troubles(state: Status, name: str | None) -> list[str]:
 
 
 def _left_out(state: Status, name: str | None) -> str:
-    """Return `8 were left out on purpose: …`; empty when no file was."""
+    """Return `8 were left out on purpose: …`; empty if no file was left out."""
     count = sum(ref.skipped for each in _asked_for(state, name) for ref in each.refs)
     if not count:
         return ""

@@ -9,7 +9,7 @@ import click
 
 from codelode.errors import CodelodeError, InvalidQuery
 
-#: The parameters that a field may come from, if none has the name of the field itself.
+#: The parameters from which a field may come, if none has the name of the field.
 _PARAMETERS = {
     "budget_tokens": ("tokens",),
     "end_line": ("place",),
@@ -24,27 +24,27 @@ _PARAMETERS = {
 _NAME = re.compile(r"[A-Z_|]+")
 
 
-#: A field in a text of the gateway: "raise `limit` for more", "filters.paths: 'x' matches nothing".
+#: Matches a field in a text of the gateway: "raise `limit` for more", "filters.paths: 'x' …".
 _FIELD = re.compile(r"`(\w+)`|^(filters\.\w+)(?=:)")
 
 
 def in_own_terms(exc: CodelodeError, command: click.Command) -> CodelodeError:
-    """Return the error, with the fields that it may name as they are on the command line."""
+    """Return the error, with the fields that it names written as on the command line."""
     if not isinstance(exc, InvalidQuery):
         return exc
     return InvalidQuery(_named(exc.field, command) or exc.field, worded(exc.message, command))
 
 
 def worded(text: str, command: click.Command) -> str:
-    """Return the text of an error or a notice with the fields in it as options or arguments."""
+    """Return the text of an error or a notice, with fields written as options or arguments."""
     return _FIELD.sub(lambda found: _named(found[1] or found[2], command) or found[0], text)
 
 
 def _named(field: str, command: click.Command) -> str:
     """Return the option or the argument of a field; empty: the command does not send it.
 
-    `filters.paths` is `--path`, and `options.rank.window`, which has no option of its own, is
-    `--set rank.window`. Where there is one, both are named, because either may have been given.
+    `filters.paths` is `--path`, and `options.rank.window`, for which there is no option, is
+    `--set rank.window`. If there is an option too, both are named: either may have been given.
     """
     last = field.rpartition(".")[2]
     option = field.removeprefix("options.") if field.startswith("options.") else ""
@@ -57,7 +57,7 @@ def _named(field: str, command: click.Command) -> str:
 
 
 def _parameters(command: click.Command) -> Iterator[click.Parameter]:
-    """Yield the parameters of a command, and of those in it if it is a group."""
+    """Yield the parameters of a command, and if it is a group, of its subcommands."""
     yield from command.params
     if isinstance(command, click.Group):
         for one in command.commands.values():

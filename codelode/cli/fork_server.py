@@ -1,6 +1,6 @@
-"""Start processes that another process forks, which has imported their code.
+"""Start processes through a fork server: a process that has imported their code and forks them.
 
-`workers/fork_server.py` is the other side, and describes the messages.
+`workers/fork_server.py` is the server, and describes the messages.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pathlib import Path
 
 from codelode.errors import TimedOut
 
-#: Longest wait for an answer of the server, which imports the code first: 2 s on an idle machine,
-#: and several times that on a busy one, where starting without it takes as long again. Seconds.
+#: Longest wait for an answer of the server, seconds. The server imports the code first, in 2 s on
+#: an idle machine and several times that on a busy one.
 ANSWER_S = 30.0
 
-#: How often an ending process is looked at, seconds.
+#: Interval at which an ending process is checked, seconds.
 LOOK_S = 0.02
 
 #: Largest message, bytes.
@@ -30,19 +30,19 @@ PACKET_BYTES = 1 << 16
 
 
 class ForkServer:
-    """Forks processes; it is started for the first of them, and again if it died."""
+    """Forks processes through a server, which is started when needed, and again if it died."""
 
     def __init__(self, launch: Callable[[int, Path], subprocess.Popen[bytes]]) -> None:
         """`launch` starts the server with a file descriptor as its standard input, and a log."""
         self._launch = launch
         self._server: _Server | None = None
-        self.log: Path | None = None  # of the server: that of the process for which it was started
+        self.log: Path | None = None  # the log of the server: that of the first process it forks
 
     def start(self, arguments: Sequence[str], log: Path) -> Forked:
         """Return a new process with these arguments, whose output is appended to the log.
 
-        If the server dies, the process that is returned has ended. Raises TimedOut if it hangs; it
-        is killed then, and with it all that it has forked.
+        If the server dies, the returned process has ended. If it hangs, it is killed with all
+        processes that it has forked. Raises TimedOut then.
         """
         if self._server is None or not self._server.is_alive():
             self.close()
@@ -51,14 +51,14 @@ class ForkServer:
         return self._server.fork(arguments, log)
 
     def close(self) -> None:
-        """End the server, and with it all that it has forked."""
+        """End the server, and with it all processes that it has forked."""
         if self._server is not None:
             self._server.close()
             self._server = None
 
 
 class Forked:
-    """A forked process, with the part of the interface of `Popen` that a supervisor needs."""
+    """A forked process, with the part of the interface of `Popen` that the supervisor uses."""
 
     def __init__(self, server: _Server, pid: int) -> None:
         self._server = server
@@ -66,26 +66,26 @@ class Forked:
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
-        """Return how the process ended, or None while it runs."""
+        """Return the exit status of the process as `Popen` does, or None while it runs."""
         if self.returncode is None:
             self.returncode = self._server.status(self.pid)
         return self.returncode
 
     def wait(self) -> int:
-        """Return how the process ended, once it has."""
+        """Wait until the process has ended, and return its exit status."""
         while (status := self.poll()) is None:
             time.sleep(LOOK_S)
         return status
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process, if it runs."""
+        """Send a signal to the process if it runs."""
         if self.poll() is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
 
 class _Server:
-    """One process of the server."""
+    """One server process, and the channel to it."""
 
     def __init__(self, launch: Callable[[int, Path], subprocess.Popen[bytes]], log: Path) -> None:
         self._channel, others = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -111,13 +111,13 @@ class _Server:
         return Forked(self, message["started"])
 
     def status(self, pid: int) -> int | None:
-        """Return how the process ended, or None while it runs."""
+        """Return the exit status of a forked process, or None while it runs."""
         with suppress(OSError):
             while pid not in self._ended:
                 self._note(self._receive())
         if pid in self._ended:
             return self._ended.pop(pid)
-        # The kernel ends what the server has forked with the server.
+        # The kernel kills the forked processes when the server ends.
         if self.is_alive():
             return None
         return self._process.returncode if pid == self._process.pid else -signal.SIGKILL
@@ -128,7 +128,7 @@ class _Server:
         self._process.wait()
 
     def _receive(self, patience_s: float = 0.0) -> dict[str, int]:
-        """Return the next message. Raises OSError if there is none."""
+        """Return the next message. Raises OSError if there is none within `patience_s`."""
         if self._channel.fileno() < 0 or not select.select([self._channel], [], [], patience_s)[0]:
             raise TimeoutError
         packet = self._channel.recv(PACKET_BYTES)

@@ -1,4 +1,4 @@
-"""`codelode graph` and `codelode explain`: dependencies of a file, a symbol, or a repository."""
+"""`codelode graph` and `explain`: show dependencies of a file, a symbol, or a repository."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ subject_repository_option = repository_option(
 @click.option(
     "--reverse",
     is_flag=True,
-    help="Show what depends on it instead of what it depends on.",
+    help="Show what depends on the subject instead of what it depends on.",
 )
 @click.option(
     "--relation",
@@ -84,12 +84,13 @@ def graph(
 ) -> None:
     """Show what a file or a symbol depends on, or with --reverse what depends on it.
 
-    With --repo alone, show which repositories it depends on, by the packages that they publish.
+    With --repo alone, show the repositories on which it depends, through the packages that they
+    publish.
 
     Imports and calls are followed up to --depth steps. An import from another indexed repository
     leads to the file and the symbol there, or to the package if they cannot be found. The
-    confidence of an uncertain edge is printed after it: imported, or name alone. Exit status:
-    0 found, 1 nothing found, 2 error.
+    confidence of an uncertain edge is printed after it: imported, or name. Exit status: 0 found,
+    1 nothing found, 2 error.
 
     \b
     Examples:

@@ -24,14 +24,14 @@ from codelode.display import plain, quoted
 if TYPE_CHECKING:
     from codelode.client import Client
 
-#: The most lines before and after a match, and the most matching lines, that the gateway allows.
+#: The gateway's limits of lines before and after a match, and of matching lines.
 MAX_AROUND = 50
 MAX_LINES = 100_000
 
-#: Matching lines after which the search stops, unless the command says otherwise.
+#: Matching lines after which the search stops by default.
 DEFAULT_LINES = 1_000
 
-#: The line between groups of lines that do not follow each other.
+#: The line between groups of lines that are not adjacent.
 GAP = "--"
 
 #: Formats a file.
@@ -43,7 +43,7 @@ _AROUND: dict[str, Any] = {"type": click.IntRange(0, MAX_AROUND), "metavar": "N"
 @click.command()
 @click.argument("pattern")
 @click.option(
-    "--fixed-strings", "-F", "literal", is_flag=True, help="Take PATTERN for a text as it is."
+    "--fixed-strings", "-F", "literal", is_flag=True, help="Search for PATTERN as literal text."
 )
 @click.option("--ignore-case", "-i", is_flag=True, help="Ignore the case of letters.")
 @click.option("--word-regexp", "-w", "whole_word", is_flag=True, help="Match only whole words.")
@@ -51,7 +51,7 @@ _AROUND: dict[str, Any] = {"type": click.IntRange(0, MAX_AROUND), "metavar": "N"
     "--multiline",
     "-U",
     is_flag=True,
-    help="Let a match contain line breaks; then `(?s)` lets `.` match one.",
+    help="Let a match contain line breaks; with `(?s)` in PATTERN, `.` matches them too.",
 )
 @click.option("--files-with-matches", "-l", "only_files", is_flag=True, help="Print only paths.")
 @click.option(
@@ -108,8 +108,8 @@ def grep(
 
     PATTERN is a regular expression of RE2 (https://github.com/google/re2/wiki/Syntax), which takes
     time in proportion to the text. Filters may stand before it, as in a search. Lines are printed
-    as REPOSITORY:PATH:LINE:TEXT, with one --repo as PATH:LINE:TEXT. What stops the search before
-    its end is said on standard error. Exit status: 0 found, 1 nothing found, 2 error.
+    as REPOSITORY:PATH:LINE:TEXT, or with one --repo as PATH:LINE:TEXT. If the search stops early,
+    standard error says why. Exit status: 0 found, 1 nothing found, 2 error.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`codelode hooks install`, `uninstall`, `status`: index each commit of a checkout as it comes."""
+"""`codelode hooks install`, `uninstall`, `status`: index each commit through git hooks."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ name_option = click.option(
 
 @click.group()
 def hooks() -> None:
-    """Index each commit of a checkout as it comes, by git hooks.
+    """Index each commit of a checkout through git hooks.
 
     The hooks post-commit, post-merge, post-checkout, and post-rewrite have the cluster index the
-    branch that is checked out. They do so in the background, so that no git command waits for it or
-    fails, and write to codelode-hooks.log in the git directory. Existing hooks are kept and run
-    after it. The hooks are where git looks for them: in the folder of core.hooksPath, if that is
-    set. They concern all linked work trees of the repository.
+    branch that is checked out. They do so in the background, so that no git command waits or fails
+    because of them, and write to codelode-hooks.log in the git directory. Existing hooks are kept
+    and run afterwards. The hooks are installed where git looks for them: in the folder of
+    core.hooksPath, if that is set. They apply to all linked work trees of the repository.
     """
 
 
@@ -39,8 +39,8 @@ def install(*, path: Path, name: str) -> None:
     """Add or renew the hooks of the checkout at PATH.
 
     Run `codelode index PATH` once before, so that the default ref of the repository is its default
-    branch and not the first branch that a hook has indexed. CODELODE_SERVER and other variables of
-    a client that are set now are written into the hooks, but no token.
+    branch and not the first branch that a hook indexes. CODELODE_SERVER and other client variables
+    that are set now are written into the hooks, except a token.
 
     \b
     Examples:
@@ -64,7 +64,7 @@ def install(*, path: Path, name: str) -> None:
 def uninstall(*, path: Path) -> None:
     """Remove the hooks of the checkout at PATH.
 
-    Other hooks are then as they were before.
+    Other hooks are restored as they were before.
     """
     found = _hooks(checkout_at(path), "")
     found.uninstall()
@@ -77,8 +77,8 @@ def uninstall(*, path: Path) -> None:
 def status(*, path: Path, name: str) -> None:
     """Show which hooks of the checkout at PATH index its commits.
 
-    What their last call said is shown too. A hook is outdated if `install` with the same options
-    would write it differently.
+    The output of their last call is shown too. A hook is outdated if `install` with the same
+    options would write it differently.
     """
     found = _hooks(checkout_at(path), name)
     _list(found)

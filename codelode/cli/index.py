@@ -1,6 +1,6 @@
 """`codelode index`, `default`, `retry`, `enrich`, `cancel`, `remove`: change the index.
 
-Runs happen in the workers. A command that waits only watches, so interrupting `--wait` does not
+The workers do the work of a run. A command with `--wait` only watches, so interrupting it does not
 stop the run.
 """
 
@@ -49,9 +49,9 @@ wait_option = click.option(
 @click.option(
     "--label",
     type=click.Choice([label.value for label in Label]),
-    help="Let callers who are no admins see the repository: all of them (public), those whose "
-    "globs match its name (internal), or those whose globs name it (private). Default: as it is; "
-    "a new repository has no label.",
+    help="Let callers who are not admins see the repository: all of them (public), those whose "
+    "globs match its name (internal), or those with its name as a glob (private). Default: the "
+    "label does not change; a new repository has none.",
 )
 @click.option(
     "--include",
@@ -64,13 +64,13 @@ wait_option = click.option(
     "--exclude",
     multiple=True,
     metavar="PATTERN",
-    help="Leave out files that match this pattern, whatever else includes them; '!PATTERN' "
+    help="Leave out files that match this pattern, even if --include matches them; '!PATTERN' "
     "includes files that an earlier pattern or the repository leaves out; repeatable.",
 )
 @click.option(
     "--no-patterns",
     is_flag=True,
-    help="Discard the include and exclude patterns of earlier calls; those of this call count.",
+    help="Discard the stored include and exclude patterns, and use only those of this call.",
 )
 @wait_option
 @server_option
@@ -90,22 +90,22 @@ def index(
 ) -> None:
     """Bring the index of git repositories up to date, registering new ones.
 
-    Only what changed since the last run is processed. A path is a path on this machine, and the
-    server must be allowed to read it. Exit status: 0 done (or started, without --wait), 2 error.
+    Only files that changed since the last run are processed. A path is a path on this machine that
+    the server must be allowed to read. Exit status: 0 done (or started, without --wait), 2 error.
 
     Searches without --ref use the default ref. The first run without --ref chooses it: the default
     branch of the remote; for a checkout, the default branch of its remote, else main or master, and
-    only without these the branch that is checked out. It stays until `codelode default` changes it
-    or its branch is gone; that of a repository of a connection in the sources file follows its
-    host. Other branches and tags that the source no longer has leave the index with this run.
+    only without these the branch that is checked out. It stays the default until `codelode default`
+    changes it or its branch is deleted; for a repository of a connection in the sources file, it
+    follows the host. Branches and tags that the source no longer has leave the index with this run.
 
-    Patterns are stored with the repository. They apply to all its refs, to each from its next run
-    on, until the same option is given again. A file that --exclude matches or that no --include
-    matches is left out; a file that --exclude '!PATTERN' or .codelodeignore forces in is indexed;
-    otherwise its folders (node_modules and the like) decide. A .gitignore does not concern files
+    Patterns are stored with the repository. They apply to each of its refs from the next run of the
+    ref on, until the same option is given again. A file that --exclude matches or that no --include
+    matches is left out; a file that --exclude '!PATTERN' or .codelodeignore includes is indexed;
+    otherwise its folders (node_modules and the like) decide. A .gitignore does not affect files
     that git tracks. If no file matches any --include, the run fails and the index does not change;
     the patterns stay stored until others or --no-patterns are given. `codelode repos` shows the
-    patterns, `codelode failures --all` the files they leave out.
+    patterns, `codelode failures --all` the files that they leave out.
 
     \b
     Examples:
@@ -143,9 +143,9 @@ def default(context: click.Context, *, client: Client, name: str, ref: str, wait
     """Make REF the default ref of the repository NAME, and index it.
 
     Searches without --ref use the default ref, and `codelode index` without --ref brings it up to
-    date. HEAD stands for the default branch of the source, which a repository of a connection in
-    the sources file then follows. Until the run is over, a search finds some files of the old
-    default ref and some of the new one.
+    date. HEAD stands for the default branch of the source; a repository of a connection in the
+    sources file then follows changes of it. Until the run is over, a search finds some files of the
+    old default ref and some of the new one.
 
     \b
     Examples:
@@ -220,9 +220,9 @@ def label(*, client: Client, name: str, label: str) -> None:
     """Decide who sees the repository NAME, which may be a glob such as 'payments/*'.
 
     Everyone sees a public repository. An internal one is seen by callers whose key or entry in the
-    access file has a glob that matches its name, and a private one by those with a glob that is its
-    name, without wildcards. With the label none, as at first, only admins see it. Admins see all
-    repositories, and a key with globs sees nothing else.
+    access file has a glob that matches its name, and a private one by those with a glob that equals
+    its name, without wildcards. With the label none, which a new repository has, only admins see
+    it. Admins see all repositories, but a key with globs sees only those that the globs match.
 
     \b
     Examples:
@@ -241,8 +241,8 @@ def label(*, client: Client, name: str, label: str) -> None:
 def remove(*, client: Client, name: str, ref: str | None, yes: bool) -> None:
     """Remove the repository NAME and everything that is indexed of it.
 
-    With --ref, what other refs share with the removed one stays. The default ref can only be
-    removed after `codelode default` has chosen another. Removing the last ref removes the
+    With --ref, content that other refs share with the removed one stays. The default ref can only
+    be removed after `codelode default` has chosen another. Removing the last ref removes the
     repository. Branches and tags that the source no longer has need not be removed: they leave the
     index with the next run of the repository.
 
@@ -276,7 +276,7 @@ def _run_all(
 ) -> int:
     """Start every run before waiting for the first; a failed one does not stop the others.
 
-    `given`: the argument of each run, which an error names if there are several.
+    Return the exit status. `given`: the argument of each run; errors name it if there are several.
     """
     runs: list[Run] = []
     status = 0
@@ -305,7 +305,7 @@ def _run_all(
 
 
 def complain_of(exc: CodelodeError, argument: str = "") -> None:
-    """Print an error on stderr, after the argument of the command that it is about."""
+    """Print an error on stderr, after the argument of the command that caused it."""
     told = in_own_terms(exc, click.get_current_context().command)
     printing.complain(f"{quoted(argument)}: {told}" if argument.strip() else str(told))
 

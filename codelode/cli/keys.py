@@ -22,7 +22,7 @@ _TIME = re.compile(r"(\d{1,6})([mhdw])")
 
 
 class Duration(click.types.StringParamType):
-    """The type of a time such as 90d, as seconds."""
+    """The type of a duration such as 90d, converted to seconds."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         found = _TIME.fullmatch(str(value))
@@ -48,14 +48,14 @@ def keys() -> None:
     type=click.Choice([role.value for role in Role]),
     default=Role.READER.value,
     show_default=True,
-    help="Let the key read, also index, or also administrate.",
+    help="Let the key only read, also index, or also administer.",
 )
 @click.option(
     "--repos",
     "repositories",
     multiple=True,
     metavar="GLOB",
-    help="Show the key only repositories whose whole name matches, for example 'payments/*'; "
+    help="Let the key see only repositories whose whole name matches, for example 'payments/*'; "
     "'**' also matches '/'; repeatable. Default: no bound.",
 )
 @click.option(
@@ -78,7 +78,7 @@ def create(
 ) -> None:
     """Create the API key NAME and print it; it cannot be shown again.
 
-    The gateway stores only a hash of the key. It gets no more rights than the caller has.
+    The gateway stores only a hash of the key. The key gets no more rights than the caller has.
 
     \b
     Examples:

@@ -1,7 +1,7 @@
-"""`codelode login` and `codelode logout`: a token of an OpenID Connect issuer for a gateway.
+"""`codelode login` and `codelode logout`: get or forget a token of an OpenID Connect issuer.
 
-The browser shows the login page of the issuer and then comes back to a port on loopback with a
-code, which only this process can exchange for tokens (RFC 8252, with PKCE as in RFC 7636).
+The browser shows the login page of the issuer, which then redirects it to a port on loopback with
+a code that only this process can exchange for tokens (RFC 8252, with PKCE as in RFC 7636).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from codelode.openid_flow import (
     revocation_form,
 )
 
-#: How long the user may take in the browser, seconds.
+#: Longest wait for the login in the browser, seconds.
 WAIT_S = 300.0
 
 DEFAULT_CLIENT = "codelode"
@@ -37,7 +37,7 @@ DEFAULT_CLIENT = "codelode"
 server_option = click.option(
     "--server",
     metavar="[grpcs://]HOST:PORT",
-    help="The gateway that the login is for. Default: CODELODE_SERVER, else the cluster that "
+    help="Log in for the gateway at this address. Default: CODELODE_SERVER, else the cluster that "
     "`codelode up` runs on this machine.",
 )
 
@@ -47,13 +47,14 @@ server_option = click.option(
 @click.option(
     "--issuer",
     metavar="URL",
-    help="The issuer of tokens that the gateway accepts. Default: that of the last login there.",
+    help="Log in at this issuer of tokens that the gateway accepts. Default: that of the last "
+    "login for the gateway.",
 )
 @click.option(
     "--client-id",
     metavar="ID",
-    help="The id under which the issuer knows codelode. Default: that of the last login there, "
-    f"else {DEFAULT_CLIENT}.",
+    help="Use this id, under which the issuer knows codelode. Default: that of the last login for "
+    f"the gateway, else {DEFAULT_CLIENT}.",
 )
 @click.option(
     "--scope",
@@ -61,14 +62,14 @@ server_option = click.option(
     show_default=True,
     help="Ask the issuer for these scopes; offline_access lets the login last.",
 )
-@click.option("--no-browser", is_flag=True, help="Print the URL only, to be opened by hand.")
+@click.option("--no-browser", is_flag=True, help="Only print the URL, to be opened by hand.")
 def login(
     *, server: str | None, issuer: str | None, client_id: str | None, scope: str, no_browser: bool
 ) -> None:
     """Log in at an OpenID Connect issuer in the browser, for a gateway that accepts its tokens.
 
-    The login is kept in the data folder, readable by you alone, and renewed as long as the issuer
-    allows. Clients find it by the address of the gateway.
+    The login is kept in the data folder, where only you can read it, and renewed as long as the
+    issuer allows. Clients find it by the address of the gateway.
 
     \b
     Example:
@@ -85,7 +86,7 @@ def login(
     who = claims(made.token)
     click.echo(f"logged in at {address} as {who.get('email') or who.get('sub')}")
     if not made.refresh_token:
-        click.echo("the issuer gave no refresh token: the login ends with its token", err=True)
+        click.echo("the issuer gave no refresh token: the login ends when its token ends", err=True)
 
 
 @click.command()
@@ -107,7 +108,7 @@ def logout(*, server: str | None) -> None:
 
 
 def _revoke(gone: Login) -> None:
-    """Tell the issuer, if it can be told, that the refresh token is not used any more."""
+    """Revoke the refresh token, if the issuer has an endpoint for that."""
     endpoint = logins.described(gone.issuer).get("revocation_endpoint")
     if isinstance(endpoint, str):
         logins.tell(endpoint, revocation_form(gone.refresh_token, gone.client_id))
@@ -130,9 +131,9 @@ def _logged_in(issuer: str, client: str, scope: str, *, opens_browser: bool) -> 
 
 
 class _Callback:
-    """A port on loopback at which the browser arrives when the user has logged in.
+    """The port on loopback to which the issuer redirects the browser after the login.
 
-    Without the state, which only this process and the browser know, nobody is let in.
+    Requests without the state, which only this process and the browser know, are refused.
     """
 
     def __init__(self, request: LoginRequest) -> None:
@@ -142,7 +143,7 @@ class _Callback:
         self.url = f"http://127.0.0.1:{self._server.server_port}/callback"
 
     def wait(self) -> dict[str, str]:
-        """Return the parameters with which the browser arrives."""
+        """Wait for the browser, and return the parameters of its request."""
         deadline = monotonic() + WAIT_S
         while self._answer is None:
             self._server.timeout = deadline - monotonic()
@@ -152,7 +153,7 @@ class _Callback:
         return self._answer
 
     def _take(self, path: str) -> bool:
-        """Return whether this is the browser, with the parameters that `wait` returns."""
+        """Keep the parameters for `wait` if the request is the expected one; return whether."""
         parts = urlsplit(path)
         found = {name: values[0] for name, values in parse_qs(parts.query).items()}
         if parts.path != "/callback" or not self._request.has_state(found.get("state", "")):

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 def ls(*, client: Client, path: str, repository: str, ref: str, as_json: bool) -> None:
     """List the folders and files in a folder, or in the root of the repository.
 
-    Each line is a path that `codelode read` takes. Folders come first and end with a slash. A file
-    that is not in the index has its state behind it: pending, failed, or skipped, which means that
-    it is left out by rule; `codelode failures --all` says why.
+    Each line is a path that `codelode read` takes. Folders come first and end with a slash. The
+    state follows a file that is not in the index: pending, failed, or skipped, which means left out
+    on purpose; `codelode failures --all` says why.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`codelode mcp`: serve agents over stdin and stdout, and tell agents to start that."""
+"""`codelode mcp`: serve agents on stdin and stdout, and configure agents to start the command."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for conf
 @address_option
 @click.pass_context
 def mcp(context: click.Context, *, server: str | None) -> None:
-    """Serve agents on stdin and stdout by the Model Context Protocol.
+    """Serve agents on stdin and stdout over the Model Context Protocol.
 
-    Agents start this command themselves; `codelode mcp install AGENT` tells one to. The gateway
-    need not run yet: each call of a tool looks for it anew.
+    Agents start this command themselves; `codelode mcp install AGENT` configures an agent for that.
+    The gateway need not run yet: each tool call connects anew.
 
     \b
     Examples:
@@ -54,7 +54,7 @@ def mcp(context: click.Context, *, server: str | None) -> None:
 def _serve(server: str | None) -> None:
     from codelode.mcp.stdio import serve
 
-    # The library waits for a line on stdin, which nothing interrupts. Nothing is lost by ending.
+    # The library waits for a line on stdin uninterruptibly, so let Ctrl-C end the process.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if sys.stdin.isatty():
         printing.note("an agent starts this command and speaks to it on stdin; Ctrl-D ends it")
@@ -68,7 +68,7 @@ def _serve(server: str | None) -> None:
     "--http",
     "url",
     metavar="URL",
-    help="Let the agent call the gateway at this URL by HTTP instead of starting a command.",
+    help="Let the agent call the gateway at this URL over HTTP instead of starting a command.",
 )
 @project_option
 @yes_option
@@ -84,9 +84,9 @@ def install(
 ) -> None:
     """Configure AGENT to start `codelode mcp`.
 
-    The change is shown before it is made. The rest of the file stays as it is. The options of
-    `codelode mcp` before `install`, and variables such as CODELODE_DATA and CODELODE_TOKEN_FILE
-    that are set now, become part of the entry; a token never does.
+    The command shows the change before it makes it. The rest of the file stays as it is. The
+    options of `codelode mcp` before `install`, and variables that are set now, such as
+    CODELODE_DATA and CODELODE_TOKEN_FILE, become part of the entry; a token never does.
 
     With --http, the entry names the URL. If CODELODE_TOKEN is set, the entry names that variable,
     which must then be set when the agent starts; otherwise the agent logs in at the issuer.
@@ -118,7 +118,7 @@ def install(
 def uninstall(*, agent: str, is_project: bool, yes: bool) -> None:
     """Undo `codelode mcp install AGENT` after showing the change.
 
-    A file that was not changed since then is again what it was before; of another one only the
+    A file that was not changed since the installation is restored; from any other file, only the
     entry is removed.
 
     \b
@@ -164,7 +164,7 @@ def _state(agent: Agent, path: Path) -> str:
 
 
 def _records() -> Path:
-    """Return the folder of what undoes changes; the files of agents belong to no cluster."""
+    """Return the folder of the records that undo changes. It depends on no cluster."""
     return Path(DEFAULT_DATA).expanduser() / "agents"
 
 
@@ -177,12 +177,12 @@ def _entry(agent: Agent, server: str | None, url: str | None) -> dict[str, Any]:
     if server is not None:
         raise click.UsageError("give --server or --http, not both")
     if agent.http is None:
-        raise click.UsageError(f"{agent.title} starts commands alone; omit --http")
+        raise click.UsageError(f"{agent.title} only starts commands; omit --http")
     return agent.http.entry(_endpoint(url), TOKEN if has_token else "")
 
 
 def _endpoint(url: str) -> str:
-    """Return the URL with its path, which may be left out."""
+    """Return the URL, with the path /mcp if it has none."""
     from urllib.parse import urlsplit
 
     if not is_unreadable_on_the_way(url):
@@ -194,7 +194,7 @@ def _endpoint(url: str) -> str:
 
 
 def _command(server: str | None) -> list[str]:
-    """Return the command that an agent starts, by its path: an agent may have another PATH."""
+    """Return the command for the agent, with its full path: the agent may have another PATH."""
     script = Path(sys.executable).with_name("codelode")
     program = [str(script)] if script.exists() else [sys.executable, "-m", "codelode"]
     return [*program, "mcp", *(["--server", server] if server else [])]
@@ -204,7 +204,7 @@ def _make(change: Change, *, yes: bool, done: str) -> None:
     from codelode.operations.agents import applied
 
     if not (diff := change.diff()):
-        printing.note(f"{change.path} is already so")
+        printing.note(f"{change.path} already has this entry")
         return
     click.echo(printing.plain(diff), nl=False)
     if not yes:

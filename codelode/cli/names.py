@@ -1,4 +1,4 @@
-"""`codelode symbols`, `definitions`, and `references`: where names are defined and used."""
+"""`codelode symbols`, `definitions`, and `references`: list where names are defined and used."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ def references(
 ) -> None:
     """List the lines that use NAME in all repositories, the most certain ones first.
 
-    NAME may be the end of a qualified name. A use that is not certain is marked: `imported`, if the
-    file imports a definition of that name, or `name`, if nothing but the name says so. Exit status:
+    NAME may be the end of a qualified name. A use that is not certain is marked: `imported` if the
+    file imports a definition of that name, `name` if only the name is the same. Exit status:
     0 found, 1 nothing found, 2 error.
 
     \b

@@ -30,7 +30,7 @@ SearchOptions = dict[str, dict[str, object]]
 
 
 class Name(click.types.StringParamType):
-    """The type of a repository's name where leaving it out means all repositories.
+    """The type of a repository name that may be omitted to mean all repositories.
 
     An empty name is usually a variable that a script did not set, so it does not mean all.
     """
@@ -42,7 +42,7 @@ class Name(click.types.StringParamType):
 
 
 class Folder(click.Path):
-    """The type of a folder's name; an empty one is usually a variable that a script did not set."""
+    """The type of a folder. An empty name is refused: a script usually did not set a variable."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path, file_okay=False)
@@ -60,7 +60,7 @@ class Folder(click.Path):
 
 _SERVER: dict[str, Any] = {
     "metavar": "[grpcs://]HOST:PORT",
-    "help": "Talk to the gateway at this address, with grpcs:// over TLS. Default: "
+    "help": "Call the gateway at this address; grpcs:// means TLS. Default: "
     "CODELODE_SERVER, else the cluster that `codelode up` runs on this machine: the one in "
     "CODELODE_DATA, else the last one started.",
 }
@@ -91,7 +91,7 @@ def default_server() -> str:
     return cluster.grpc if cluster is not None else DEFAULT_SERVER
 
 
-# What a question is about, and how it is answered
+# Options of searches
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object, for machines."
@@ -110,7 +110,7 @@ top_k_option = click.option(
 require_match_option = click.option(
     "--require-match",
     is_flag=True,
-    help="End with status 1 if the hits are only similar: the name that the query consists of, or "
+    help="End with status 1 if the hits are only similar, because the name that is the query, or "
     "every word of the query, is missing from the searched code.",
 )
 preset_option = click.option(
@@ -124,8 +124,8 @@ preset_option = click.option(
 mode_option = click.option(
     "--mode",
     type=click.Choice(MODES, case_sensitive=False),
-    help="Choose how candidates are found; staged (experimental) compares the query with "
-    "file summaries first and then searches inside the best files.",
+    help="Choose how candidates are found; staged (experimental) first compares the query with "
+    "file summaries, and then searches in the best files.",
 )
 
 
@@ -171,7 +171,7 @@ _FILTERS = (
         "--scope",
         default="",
         metavar="NAME",
-        help="Search only what this scope has; `codelode scopes` lists them.",
+        help="Search only in this scope; `codelode scopes` lists the scopes.",
     ),
     click.option(
         "--not-repo",
@@ -245,7 +245,7 @@ def filter_options(command: Command) -> Command:
 
 
 def grep_filter_options(command: Command) -> Command:
-    """Add the options of `filter_options`; `-l` is left to the option that grep has."""
+    """Add the options of `filter_options`, without `-l`, which is another option of grep."""
     options = [
         _language_option("--language", "--lang"),
         *(one for one in _FILTERS if one is not _LANGUAGE),
@@ -270,7 +270,7 @@ def filters_of(values: dict[str, tuple[str, ...]]) -> Filters:
     return found
 
 
-# Every option of the API by its name
+# Search options of the API by name
 
 
 def set_option(command: Command) -> Command:

@@ -1,8 +1,8 @@
 """Run a command that dies with its parent: `python parent_watch.py PARENT_PID COMMAND [ARGUMENT…]`.
 
-This is a program of its own between fork and exec instead of a `preexec_fn`, which would run Python
-in a forked copy of a process with threads (those of gRPC) and might deadlock. It imports little,
-because it delays every child. Without prctl (macOS) the command just runs.
+This is a separate program and not a `preexec_fn`, which would run Python in a forked copy of a
+process with threads (those of gRPC) and might deadlock. It imports little, because it delays every
+child. Without prctl (macOS) the command just runs.
 """
 
 import ctypes

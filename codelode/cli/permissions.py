@@ -1,4 +1,4 @@
-"""`codelode permissions`, `codelode permissions sync`: the permissions of code hosts."""
+"""`codelode permissions list`, `sync`: show or read the permissions of code hosts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _COLUMNS = ("connection", "kind", "repositories of", "read", "listed", "accounts
 def permissions() -> None:
     """Show the permissions that are read from code hosts, or read them now.
 
-    A repository whose URL belongs to a connection with `permissions:` in the file CODELODE_SOURCES
-    is seen only by those who may read it at the code host, and by admins. These commands require
-    the role admin and a key without globs.
+    A repository whose URL belongs to a connection with `permissions:` in the file that
+    CODELODE_SOURCES names is seen only by those who may read it at the code host, and by admins.
+    These commands require the role admin and a key without globs.
     """
 
 
@@ -33,7 +33,7 @@ def permissions() -> None:
 def list_(*, client: Client, as_json: bool) -> None:
     """List the connections and when their permissions were read.
 
-    A line also says how much was read, and what is wrong.
+    Each line also says for how many repositories and accounts, and what is wrong.
 
     \b
     Examples:
@@ -60,8 +60,8 @@ def list_(*, client: Client, as_json: bool) -> None:
 def sync(*, client: Client, connection: str | None) -> None:
     """Read the permissions of CONNECTION now, or of all connections.
 
-    The command returns at once; `codelode permissions list` shows the result. Use it after somebody
-    lost a right at the host and the next regular reading is too far away.
+    The command returns at once; `codelode permissions list` shows the result. Use it when a right
+    was revoked at the host and the next regular reading is too far away.
     """
     names = client.sync_permissions(connection)
     printing.note(f"reading the permissions of {', '.join(names)}")
@@ -85,4 +85,4 @@ def _remarks(connections: tuple[ConnectionPermissions, ...]) -> Iterator[str]:
             yield f"{one.connection}: only admins see its repositories, because {reason}"
         yield from printing.request_budget(one)
         if one.is_due:
-            yield f"{one.connection}: a reading is due or going on"
+            yield f"{one.connection}: a reading is due or under way"

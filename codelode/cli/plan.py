@@ -23,17 +23,17 @@ from codelode.stages import PULL
 if TYPE_CHECKING:
     from codelode.client import Client
 
-#: Runs with fewer files say little about the speed of a cluster.
+#: Fewest files of a run that tells the speed of a cluster.
 _MIN_FILES = 100
 
-#: Chunks of a file of a repository that is not indexed yet.
+#: Assumed chunks per file of a repository that is not indexed yet.
 _CHUNKS = 4.0
 
-#: By how much a run may be faster or slower than the sample or earlier runs say, and than the usual
-#: speed says.
+#: Factor by which a run may be faster or slower than estimated from the sample or earlier runs, and
+#: than estimated from the usual speed.
 _SPREAD, _SPREAD_OF_USUAL = 1.2, 2.0
 
-#: Speed where nothing says more: that of two idle cores.
+#: The speed that is assumed if nothing is known: that of two idle cores.
 _USUAL_RATE = 2 * CORE_RATE
 
 _MILLION = 1_000_000
@@ -49,7 +49,7 @@ class _Target:
 
 @dataclass(frozen=True, slots=True)
 class _Time:
-    """Holds how long runs take one after the other: a guess and its bounds, in seconds."""
+    """The time that runs take one after the other: an estimate and its bounds, in seconds."""
 
     about: float
     least: float
@@ -58,15 +58,15 @@ class _Time:
 
 @dataclass(frozen=True, slots=True)
 class _Rates:
-    """Holds how fast a cluster is, what it has to do already, and prices of a million tokens."""
+    """The speed of a cluster, the work of its active runs, and prices of a million tokens."""
 
-    work_per_s: float  # processor time of its recent runs, by their duration; 0: there are none
-    waiting: Sequence[float]  # work that other runs have left
+    work_per_s: float  # processor time per second of its recent runs; 0: there are none
+    waiting: Sequence[float]  # processor time that each active run still needs
     embedding_price: float
     summary_price: float
 
     def time(self, estimates: Sequence[Estimate]) -> _Time:
-        """Return how long the runs take; others that go on take turns with them, by time."""
+        """Return how long the runs take; active runs share the workers' time with them."""
         own = [self._own(one) for one in estimates]
         about, least, most = (
             sum(getattr(one, name) for one in own) for name in ("about", "least", "most")
@@ -93,7 +93,7 @@ class _Rates:
 @click.option(
     "--name",
     default="",
-    help="Plan for a new repository of this name. Default: the end of the URL.",
+    help="Plan for a new repository with this name. Default: the end of the URL.",
 )
 @click.option(
     "--ref",
@@ -144,14 +144,14 @@ def plan(
     """Show what indexing repositories would do: files, chunks, tokens, time, and cost.
 
     A worker pulls the repository, compares it with the index, reads the files that a run would
-    index, and parses a sample of them. Nothing of the index changes. For a repository that is
+    index, and parses a sample of them. The index does not change. For a repository that is
     indexed, only the changes count. A new one is registered while the plan is made.
 
     Files and reasons are exact. Chunks and tokens are extrapolated from the sample by language and
-    bytes; a token is counted as 4 characters. Equal content that is cached, as of a fork, takes
-    less time and no tokens. The time follows from that of the sample, and from the runs that go on;
-    where a model server elsewhere embeds, from the speed of recent runs. Exit status: 0 done, 2
-    error.
+    bytes; a token is counted as 4 characters. A run takes less time, and no tokens, for content
+    that is cached, such as that of a fork. The time is estimated from that of the sample and from
+    active runs; if a model server elsewhere embeds, from the speed of recent runs. Exit status:
+    0 done, 2 error.
 
     \b
     Examples:
@@ -194,7 +194,7 @@ def plan(
 def _found(client: Client, targets: Sequence[str], name: str) -> list[_Target]:
     """Return the repositories to plan, by name, path, or URL; all of them if none is given.
 
-    `name`: of the only one, if it is to be planned as a new repository.
+    `name`: the name of the only target, if that is planned as a new repository.
     """
     if name:
         return [_Target(locator(target), name) for target in targets]
@@ -207,7 +207,7 @@ def _found(client: Client, targets: Sequence[str], name: str) -> list[_Target]:
 def _rates(
     client: Client, runs: Sequence[Run], *, embedding_price: float, summary_price: float
 ) -> _Rates:
-    """Return the speed of the recent runs that the caller sees, and what others have left."""
+    """Return the speed of recent runs, the work of active ones, and the prices."""
     chunks = {
         known.repository.name: known.refs[0].chunks / known.refs[0].files  # of the default ref
         for known in client.repositories()
@@ -224,7 +224,7 @@ def _rates(
 
 
 def _busy_s(runs: Sequence[Run]) -> float:
-    """Return for how long some of the runs were at work; those at the same time share it."""
+    """Return the time in which at least one of the runs was at work, seconds."""
     busy_s, until = 0.0, 0.0
     for run in sorted(runs, key=lambda run: run.started_at):
         began = max(run.started_at + WAIT_S, until)
@@ -288,7 +288,7 @@ def _lines(run: Run, estimate: Estimate, rates: _Rates) -> Iterator[str]:
 
 
 def _totals(estimates: Iterable[Estimate], rates: _Rates) -> str:
-    """Return `987 files, about 3,900 chunks, …, about 6 s (5 to 8 s)`, and what is not zero."""
+    """Return `987 files, about 3,900 chunks, …, about 6 s (5 to 8 s)`, without zero parts."""
     found = list(estimates)
     files, removals = (sum(getattr(one, name) for one in found) for name in ("files", "removals"))
     summaries = sum(one.summaries for one in found)

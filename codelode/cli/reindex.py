@@ -1,6 +1,6 @@
 """`codelode reindex`: rebuild the index for another embedder while searches go on.
 
-`python -m workers.reindex` does the work on this machine, which has to reach the store, Redis, and
+`python -m workers.reindex` does the work on this machine, which must reach the store, Redis, and
 the model. This command starts it with the right settings and shows its progress.
 """
 
@@ -27,7 +27,7 @@ from codelode.environment import without_token
 from codelode.errors import CodelodeError, Corrupt
 from codelode.settings import Settings, load
 
-#: Values of an embedder's settings that mean its default model and the dimensions of that model.
+#: Values of an embedder's settings that stand for its default model and that model's dimensions.
 _UNSET = ("", "0")
 
 _WORKER = (sys.executable, "-P", "-m", "workers.reindex")
@@ -48,17 +48,17 @@ _WORKER = (sys.executable, "-P", "-m", "workers.reindex")
 @click.option(
     "--dim",
     type=click.IntRange(0, 16_384),
-    help="Ask for vectors of this many dimensions; 0 takes what the model has. Default: "
+    help="Request vectors of this many dimensions; 0 takes those of the model. Default: "
     "CODELODE_EMBEDDING_DIM.",
 )
 @data_option
 @click.option(
     "--skip-missing",
     is_flag=True,
-    help="Publish even if some files or summaries cannot be carried over.",
+    help="Publish the new index even if some files or summaries cannot be copied.",
 )
 @click.option(
-    "--drop", is_flag=True, help="Remove what an interrupted reindex left behind, and exit."
+    "--drop", is_flag=True, help="Remove the unfinished index of an interrupted reindex, and exit."
 )
 @click.pass_context
 def reindex(
@@ -74,9 +74,10 @@ def reindex(
     """Rebuild the index for another embedding model while searches go on.
 
     Builds a shadow index and swaps it in when it is complete; then all processes switch to it and
-    its embedder by themselves. Cached parses and summaries are reused. The cluster has to run. Run
-    it on a machine that reaches the store, Redis, the mirrors, and the model, with the settings of
-    the workers. After an interruption, the same command continues; --drop discards the new index.
+    its embedder without a restart. Cached parse results and summaries are reused. The cluster must
+    run. Run the command on a machine that reaches the store, Redis, the mirrors, and the model,
+    with the settings of the workers. After an interruption, the same command continues; --drop
+    discards the new index.
 
     \b
     Examples:
@@ -112,7 +113,7 @@ def _settings(
 
 
 def _run(settings: Settings, options: list[str]) -> Iterator[Mapping[str, Any]]:
-    """Yield what the process reports, until it ends."""
+    """Yield the reports of the process until it ends."""
     with subprocess.Popen(
         [*_WORKER, *options],
         env=without_token(settings.environment()),
@@ -132,7 +133,7 @@ def _run(settings: Settings, options: list[str]) -> Iterator[Mapping[str, Any]]:
 
 
 def _shown(told: Iterator[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Show progress on stderr and return the last report. Raises the error in the report."""
+    """Show progress on stderr and return the last report. Raises the error that it contains."""
     last: Mapping[str, Any] = {}
     with _Bar() as shown:
         for last in told:
@@ -169,7 +170,7 @@ def _half_built(choice: Mapping[str, str]) -> str:
 
 
 class _Bar:
-    """Shows one redrawn line on a terminal, a line every few seconds elsewhere."""
+    """Shows progress: one redrawn line on a terminal, a line every few seconds elsewhere."""
 
     def __init__(self) -> None:
         self._is_terminal = sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""`codelode scopes`: the named sets of repositories, refs, and paths that searches take."""
+"""`codelode scopes`: list the scopes that searches take as a filter, and check their file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("scope", "repositories", "refs", "paths", "description")
 
-#: Names of repositories in a row of the table.
+#: Most names of repositories in a row of the table; of more, it has the number.
 _MAX_NAMED = 3
 
 
@@ -29,9 +29,9 @@ _MAX_NAMED = 3
 def scopes(context: click.Context, *, server: str | None, as_json: bool) -> None:
     """List the scopes, named sets of repositories, refs, and paths.
 
-    The option --scope names one, and so does `scope:NAME` in a query. They are declared in the file
-    CODELODE_SCOPES. Those with a repository that you see are listed, and of their repositories
-    those that you see.
+    A search takes a scope by the option --scope, or by `scope:NAME` in the query. Scopes are
+    declared in the file that CODELODE_SCOPES names. The list has the scopes with a repository that
+    you see, and of their repositories those that you see.
 
     \b
     Examples:
@@ -59,7 +59,7 @@ def scopes(context: click.Context, *, server: str | None, as_json: bool) -> None
 def check(*, file: Path | None) -> None:
     """Check the scopes file FILE.
 
-    Without FILE, the one that CODELODE_SCOPES names is checked. No cluster is asked.
+    Without FILE, the one that CODELODE_SCOPES names is checked. The command needs no cluster.
 
     \b
     Examples:
@@ -80,7 +80,7 @@ def check(*, file: Path | None) -> None:
 def schema() -> None:
     """Print the JSON schema of the scopes file, for editors.
 
-    They complete and check the file with it.
+    With it, editors complete and check the file.
 
     \b
     Example:

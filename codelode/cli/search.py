@@ -32,7 +32,7 @@ from codelode.text.links import around
 if TYPE_CHECKING:
     from codelode.client import Client, SearchResult
 
-#: The most lines before and after a hit, and of both with the hit, that the gateway allows.
+#: The gateway's limits of lines before and after a hit, and of the whole passage.
 MAX_CONTEXT = 200
 MAX_PASSAGE_LINES = 1_000
 
@@ -67,13 +67,13 @@ MAX_PASSAGE_LINES = 1_000
     "context_lines",
     type=click.IntRange(0, MAX_CONTEXT),
     metavar="N",
-    help="Show N lines before and after the line that matches best, also those outside the hit, "
+    help="Show N lines before and after the line that matches best, even outside the hit, "
     f"0 to {MAX_CONTEXT}.",
 )
 @click.option(
     "--all-copies",
     is_flag=True,
-    help="Show the same code of several repositories, such as forks, as several hits. Default: one "
+    help="Show code that several repositories share, such as forks, as several hits. Default: one "
     "hit that names the other repositories.",
 )
 @set_option
@@ -81,7 +81,7 @@ MAX_PASSAGE_LINES = 1_000
     "--page",
     default="",
     metavar="TOKEN",
-    help="Return the hits after those of a previous answer, which printed this token.",
+    help="Return the hits that follow those of the answer that printed this token.",
 )
 @json_option
 @require_match_option
@@ -111,9 +111,9 @@ def search(
 ) -> None:
     """Search all indexed code for words, an identifier, or a piece of code.
 
-    Values of one filter are alternatives; different filters must all match, and what a --not
-    option matches is left out. Filters may also stand in QUERY: repo:, lang:, path:, file:, ref:,
-    sym:, kind:, scope:, and with - before them those that leave out. Exit status: 0 found, 1
+    Values of one filter are alternatives; different filters must all match, and --not options
+    exclude what they match. Filters may also stand in QUERY: repo:, lang:, path:, file:, ref:,
+    sym:, kind:, scope:; - before repo:, lang:, path:, or file: excludes. Exit status: 0 found, 1
     nothing found, 2 error.
 
     \b
@@ -239,7 +239,7 @@ def show(
 
 
 def _surroundings(lines: int | None) -> dict[str, object]:
-    """Return the options that make the lines around a hit part of the answer."""
+    """Return the options that add lines around a hit to the answer."""
     if not lines:
         return {}
     return {"before_lines": lines, "after_lines": lines, "max_lines": MAX_PASSAGE_LINES}

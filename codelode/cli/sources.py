@@ -1,4 +1,4 @@
-"""`codelode sources`: the code hosts whose repositories are followed."""
+"""`codelode sources`: follow the repositories of code hosts, and show what is followed."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _COLUMNS = ("connection", "kind", "repositories of", "listed at", "listed", "followed", "requests")
 _CHECKED = ("connection", "kind", "address", "repositories", "permissions", "webhooks")
 
-#: Interval at which a command that waits asks for the state, and after which it says so and asks
-#: whether there are workers, seconds.
+#: Interval at which a waiting command asks for the state, and time after which it says that it
+#: waits and checks that there are workers, seconds.
 _POLL_S, _LONG_S = 0.3, 5.0
 
 
@@ -35,9 +35,9 @@ _POLL_S, _LONG_S = 0.3, 5.0
 def sources() -> None:
     """Follow the repositories of code hosts.
 
-    The repositories of a connection with `repositories:` in the file CODELODE_SOURCES are
-    registered, indexed, renamed, and removed as they are at the code host. Except for check and
-    schema, these commands require the role admin and a key without globs.
+    The repositories of a connection with `repositories:` in the file that CODELODE_SOURCES names
+    are registered, indexed, renamed, and removed as they change at the code host. All commands
+    except check and schema require the role admin and a key without globs.
     """
 
 
@@ -46,9 +46,9 @@ def sources() -> None:
 def check(*, file: Path | None) -> None:
     """Check the sources file FILE.
 
-    The secrets that it names are looked for on this machine. Without FILE, the one that
-    CODELODE_SOURCES names is checked. No cluster and no code host is
-    asked: `codelode sources plan` does that.
+    The command also checks that the secrets that the file names are on this machine. Without FILE,
+    the one that CODELODE_SOURCES names is checked. No cluster and no code host is asked; to ask
+    them, run `codelode sources plan`.
 
     \b
     Examples:
@@ -71,7 +71,7 @@ def check(*, file: Path | None) -> None:
 def schema() -> None:
     """Print the JSON schema of the sources file, for editors.
 
-    They complete and check the file with it.
+    With it, editors complete and check the file.
 
     \b
     Example:
@@ -89,7 +89,7 @@ def schema() -> None:
 def list_(*, client: Client, as_json: bool) -> None:
     """List the connections and what their last syncs have done.
 
-    A line says when a connection was last listed, what was done then, and what is wrong.
+    Each line says when a connection was last listed, how many repositories, and what is wrong.
 
     \b
     Examples:
@@ -116,8 +116,8 @@ def list_(*, client: Client, as_json: bool) -> None:
 def plan(*, client: Client, connection: str | None) -> None:
     """Show what a sync would do now, without doing it.
 
-    It is that of CONNECTION, or of all connections. The workers list the repositories for this.
-    Exit status: 0 done, 2 error, or a host could not be read.
+    The sync is that of CONNECTION, or of all connections. The workers list the repositories at the
+    host for this. Exit status: 0 done, 2 error, or a host could not be read.
     """
     _asked(client, connection, "plan", _is_planned)
 
@@ -126,15 +126,15 @@ def plan(*, client: Client, connection: str | None) -> None:
 @click.argument("connection", required=False)
 @click.option("--wait", is_flag=True, help="Wait until it is done, and print what was done.")
 @click.option(
-    "--yes", is_flag=True, help="Remove repositories also if they are so many that it needs a yes."
+    "--yes", is_flag=True, help="Confirm the removal of unusually many repositories at once."
 )
 @server_option
 def sync(*, client: Client, connection: str | None, wait: bool, yes: bool) -> None:
     """List the repositories of connections and follow what changed.
 
-    They are those of CONNECTION, or of all connections. The command returns at once; `codelode
-    sources list` shows the result. Exit status: 0 done (or started, without --wait), 2 error, or a
-    host could not be read.
+    The connections are CONNECTION, or all. The command returns at once; `codelode sources list`
+    shows the result. Exit status: 0 done (or started, without --wait), 2 error, or a host could not
+    be read.
     """
     mode = "confirm" if yes else "sync"
     if wait:
@@ -151,7 +151,7 @@ def _checked(one: Connection) -> tuple[object, ...]:
 
 
 def _missing(one: Connection) -> Iterator[str]:
-    """Yield what is wrong with the secrets of a connection, after the line that names each."""
+    """Yield what is wrong with the secrets of a connection, each after its line in the file."""
     from codelode.errors import InvalidSettings
     from codelode.github_apps import signed
     from codelode.ssh_keys import check_private_key
@@ -197,9 +197,9 @@ def _awaited(
     before: Source | None,
     is_done: Callable[[Source | None, Source], bool],
 ) -> Source:
-    """Return the connection when it is done. `before`: None if it was not known then.
+    """Wait until the connection is done, and return it. `before`: None if it was not known then.
 
-    Raises Unavailable if no worker is there to do it.
+    Raises Unavailable if there is no worker to do it.
     """
     long_at, is_told = time.monotonic() + _LONG_S, False
     while True:
@@ -220,7 +220,7 @@ def _awaited(
 
 
 def _is_planned(before: Source | None, now: Source) -> bool:
-    """Return whether a plan was made, or a sync, which also says what there was to do."""
+    """Return whether a plan was made, or a sync, whose changes show the same."""
     return now.planned_at > (before.planned_at if before else 0) or _is_synced(before, now)
 
 
@@ -256,4 +256,4 @@ def _remarks(one: Source) -> Iterator[str]:
             yield f"{one.connection}: {change.action} {change.repository}: {change.reason}"
     yield from printing.request_budget(one)
     if one.is_due:
-        yield f"{one.connection}: a listing is due or going on"
+        yield f"{one.connection}: a listing is due or under way"

@@ -1,4 +1,4 @@
-"""`codelode repos` and `codelode status`: what is indexed and what the cluster does."""
+"""`codelode repos` and `codelode status`: show what is indexed and what the cluster does."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def repos(*, client: Client, as_json: bool) -> None:
 def status(*, client: Client, as_json: bool) -> None:
     """Show repositories, parse results by language, recent runs, queues, and workers.
 
-    Admins who see every repository also see what takes disk space and the memory of Redis, as it
-    was measured within the last minutes.
+    Admins who see every repository also see the disk use and the memory of Redis, measured within
+    the last minutes.
 
-    The last column of the runs says why a run failed, or what it waits for (for example a model
+    The last column of the runs says why a run failed, what it waits for (for example a model
     server that does not answer), or what may be unexpected about it (for example that another ref
-    is the default one).
+    is the default).
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Reach the stores of a cluster from a command that works on them directly.
+"""Give commands direct access to the stores of a cluster.
 
 The embedded cluster's Redis runs only while the cluster does. If the cluster is down, this module
 starts Redis for the duration of the command and locks the data folder against `codelode up`.
@@ -25,7 +25,7 @@ from codelode.environment import without_settings
 from codelode.errors import InvalidSettings, Unavailable
 from codelode.settings import Settings, load, require_alike
 
-#: The settings that say where the stores are; workers publish theirs.
+#: The settings that locate the stores; workers publish theirs, to be compared.
 PLACE = ("store", "organisation", "data", "weaviate_url", "weaviate_collection")
 
 #: What to do if a process holds the folder and no cluster is ready on it.
@@ -50,8 +50,9 @@ def data_option(command: Command) -> Command:
 def stores(data: Path | None, *, is_stopped: bool = False) -> Iterator[Settings]:
     """Yield settings that reach all stores.
 
-    With `is_stopped`, no cluster may run on the data folder, and there need not be one yet. Raises
-    InvalidSettings when one runs, when there is none, and when the workers use other stores.
+    With `is_stopped`, no cluster may run on the data folder, and it may be empty. Raises
+    InvalidSettings if a cluster runs then, if there is none otherwise, and if the workers use other
+    stores.
     """
     with _warnings_on_stderr():
         yield from _reached(data, is_stopped=is_stopped)
@@ -79,13 +80,13 @@ def _reached(data: Path | None, *, is_stopped: bool) -> Iterator[Settings]:
 
 
 def require_redis(settings: Settings) -> None:
-    """Raise Unavailable, with how to start it, unless the cluster's Redis answers."""
+    """Raise Unavailable with the remedy unless the cluster's Redis answers."""
     try:
         registry.ping_redis(settings.redis_url)
     except Unavailable as exc:
         raise Unavailable(
-            f"{exc}: no cluster runs on {settings.data_dir}, and none answers at "
-            "CODELODE_REDIS_URL; start one with `codelode up`, or the server that this names"
+            f"{exc}: no cluster runs on {settings.data_dir}, and no server answers at "
+            "CODELODE_REDIS_URL; start one with `codelode up`, or start that server"
         ) from exc
 
 
@@ -123,7 +124,7 @@ def _with_own_redis(settings: Settings) -> Iterator[Settings]:
             try:
                 redis_server.wait_ready(url, is_alive=lambda: server.poll() is None)
                 reached = settings.model_copy(update={"redis_url": url})
-                # Only a cluster that holds the data folder can use this server; no worker is left.
+                # Only a cluster that locks the data folder can use this server, so none does.
                 registry.redis_keys(reached).forget_workers()
                 yield reached
             finally:
@@ -134,18 +135,18 @@ def _with_own_redis(settings: Settings) -> Iterator[Settings]:
 def _require_there(data: Path, *, holds: str = "") -> None:
     """Raise InvalidSettings unless the folder holds the state of a cluster.
 
-    Otherwise a misspelt folder would be created, and found healthy.
+    Otherwise the command would create a misspelt folder and work on empty stores.
     """
     if (data / holds).is_dir():
         return
     state = "holds no cluster's state" if data.is_dir() else "does not exist"
     raise InvalidSettings(
-        f"the data folder {data} {state}; give the one that `codelode up` runs on, by --data or "
+        f"the data folder {data} {state}; give the one that `codelode up` uses, with --data or "
         "CODELODE_DATA"
     )
 
 
 def _require_alike(own: Settings, workers: Mapping[str, str]) -> None:
-    """Raise InvalidSettings when the workers use other stores than this command."""
+    """Raise InvalidSettings if the workers use other stores than this command."""
     told = {name: workers[name] for name in PLACE if name in workers}
     require_alike({name: str(getattr(own, name)) for name in told}, told)

@@ -1,8 +1,7 @@
 """Keep a set of child processes alive, and end all of them.
 
-`up` says which children there are, when each is ready, and how it is stopped. A single thread
-checks all children in turn (`step`), because the death signal of a child is tied to the thread that
-started it.
+`up` defines the children, when each is ready, and how it is stopped. A single thread checks all
+children in turn (`step`), because a child dies with the thread that started it.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from codelode.cli.parent_watch import die_with_parent
 from codelode.environment import MARKER, UNUSABLE_SETTINGS, without_token
 from codelode.errors import InvalidSettings, TimedOut
 
-#: Pause before a dead child is started again; doubles from the first value to the second.
+#: Pause before a dead child is started again, seconds; doubles from the first value to the second.
 RESTART_BACKOFF_S = (0.5, 10.0)
-#: A child that lived this long, and was ready, starts with the short pause again.
+#: A child that was ready and lived this long, seconds, is restarted with the short pause again.
 SETTLED_S = 30.0
 #: The last log lines of a child are printed at its second death in a row, then at every fifth.
 SHOW_LOG_DEATHS = (2, 5)
@@ -61,7 +60,7 @@ class Child:
 
 @dataclass(slots=True)
 class _Life:
-    """The current process of a child, and its history."""
+    """The current process of a child, and the state of its supervision."""
 
     child: Child
     log: Path
@@ -81,7 +80,7 @@ class _Life:
 
 
 class Supervisor:
-    """The children of one cluster. Use it from one thread, as a context manager."""
+    """Supervises the children of one cluster. Use it from one thread, as a context manager."""
 
     def __init__(
         self,
@@ -93,7 +92,7 @@ class Supervisor:
         in_a_hurry: Callable[[], bool] = lambda: False,
         fork_server: Sequence[str] = (),
     ) -> None:
-        """Supervise nothing yet. While stopping, `in_a_hurry` returning True kills at once.
+        """Supervise no children yet. If `in_a_hurry` returns True, stopping kills at once.
 
         `fork_server`: the command of a process that forks children (`workers.fork_server`).
         """
@@ -116,8 +115,8 @@ class Supervisor:
     def step(self) -> None:
         """Check every child once: whether it is ready, has died, or is due for a restart.
 
-        Raises InvalidSettings with the reason of a child that cannot start with its settings. One
-        that was ready with them before is started again, because a file may have changed since.
+        Raises InvalidSettings with the reason if a child cannot start with its settings. A child
+        that was ready before is started again, because a file may have changed since.
         """
         now = time.monotonic()
         for life in self._lives:
@@ -135,7 +134,7 @@ class Supervisor:
         return tuple(life.child.name for life in self._lives if not life.is_ready)
 
     def stop(self) -> None:
-        """End every child, phase by phase; none is left when it returns."""
+        """End every child, phase by phase; none is left at the return."""
         for phase in sorted({life.child.stop_phase for life in self._lives}):
             self._end([life for life in self._lives if life.child.stop_phase == phase])
         self._lives.clear()
@@ -170,7 +169,7 @@ class Supervisor:
         except TimedOut as exc:
             self._announce(
                 f"the process that forks the workers hangs ({exc}); from now on each worker is "
-                f"started by itself, which takes longer and more memory; its log is "
+                f"started on its own, which takes longer and more memory; its log is "
                 f"{self._fork_server.log}"
             )
             self._fork_server = None
@@ -253,7 +252,7 @@ class Supervisor:
 
 
 def _kill_group(life: _Life) -> None:
-    """Kill what is left of the child and of its own children."""
+    """Kill the child and its own children, as far as they still run."""
     with suppress(ProcessLookupError, PermissionError):  # PermissionError: macOS, only zombies
         os.killpg(life.process.pid, signal.SIGKILL)
 

@@ -15,7 +15,7 @@ from codelode.environment import wants_colours
 from codelode.text.columns import cells
 from codelode.text.excerpts import MAX_COLUMNS, Look
 
-#: Columns of a tab on a terminal. The usual 8 leave little room beside line numbers.
+#: Columns of a tab on a terminal. The usual 8 leave little room next to line numbers.
 TAB_COLUMNS = 4
 
 
@@ -37,10 +37,10 @@ def look() -> Look:
 def show(text: str) -> None:
     """Print the text on standard output, through $PAGER if it does not fit on the terminal."""
     if sys.stdout.isatty() and _rows(text) >= shutil.get_terminal_size().lines:
-        # Click gives the pager `less` colours even where none are wanted.
+        # Click passes colours to the pager `less` even if none are wanted.
         click.echo_via_pager(text if wants_colours() else click.unstyle(text))
         return
-    # Line by line, because for one large write Python does not report a reader that is gone.
+    # Line by line: after one large write, Python does not report that the reader is gone.
     for line in text.split("\n"):
         click.echo(line)
 

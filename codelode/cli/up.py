@@ -1,7 +1,7 @@
 """`codelode up`: run the embedded cluster in the foreground.
 
-This module decides the addresses, the settings of the child processes, and when the cluster is
-ready and ends. `children` lists the processes; `supervisor` keeps them alive.
+This module determines the addresses, the settings of the child processes, and when the cluster is
+ready and ends. `children` defines the processes; `supervisor` keeps them alive.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from codelode.environment import HTTP_PORT, PREFIX, client_settings
 from codelode.errors import InvalidSettings
 from codelode.settings import Settings, load, require_private, unread
 
-#: How often children are checked while they start, and later, seconds.
+#: Intervals at which children are checked while they start, and later, seconds.
 STARTING_LOOK_S = 0.02
 RUNNING_LOOK_S = 0.2
 
-#: How often the user is told which processes are not ready yet, seconds.
+#: Interval at which the user is told which processes are not ready yet, seconds.
 STILL_STARTING_S = 20.0
 
-#: With one arena per thread, glibc keeps the memory that each thread of a worker once needed.
-#: OpenMP threads that compare vectors spin while they wait unless told otherwise: under load,
-#: 121,000 vectors took 7.8 ms of processor time instead of 4.0.
+#: With one arena per thread, glibc would keep the peak memory of each thread of a worker. OpenMP
+#: threads that compare vectors would spin while they wait: under load, comparing 121,000 vectors
+#: took 7.8 ms of processor time instead of 4.0.
 CHILD_ENVIRONMENT = {"MALLOC_ARENA_MAX": "2", "OMP_WAIT_POLICY": "PASSIVE"}
 
 
@@ -69,7 +69,7 @@ class Interrupts:
         return self.count > 0
 
     def many(self) -> bool:
-        """Return whether the user insists: end without waiting."""
+        """Return whether the user asked more than once, which means to end without waiting."""
         return self.count > 1
 
 
@@ -92,8 +92,8 @@ class Interrupts:
     default=1,
     show_default=True,
     metavar="N",
-    help="Answer calls in N processes, which share the ports; a connection stays with one of them. "
-    "On Linux only.",
+    help="Answer calls in N processes that share the ports; each connection stays with one of "
+    "them. Linux only.",
 )
 @click.option(
     "--port",
@@ -130,7 +130,7 @@ class Interrupts:
     help="Listen without TLS on an address other than loopback, because a proxy that terminates "
     "TLS is in front of the gateway. Default: CODELODE_TLS_TERMINATED_BY_PROXY.",
 )
-@click.option("--verbose", "-v", is_flag=True, help="Print the logs of all processes here as well.")
+@click.option("--verbose", "-v", is_flag=True, help="Also print the logs of all processes here.")
 def up(
     *,
     data: Path | None,
@@ -227,7 +227,7 @@ def _run(
 
 
 def _await_ready(supervisor: Supervisor, interrupts: Interrupts) -> bool:
-    """Return whether all children got ready before the user interrupted."""
+    """Wait until all children are ready; return False if the user interrupts first."""
     tell_at = time.monotonic() + STILL_STARTING_S
     while missing := supervisor.not_ready():
         if interrupts.any():
@@ -256,7 +256,7 @@ def _publish(settings: Settings, flower: str) -> None:
     try:
         data_folder.publish(cluster, clients=clients)
     except OSError as exc:
-        _announce(f"other commands do not find this cluster by themselves: {exc}")
+        _announce(f"other commands cannot find this cluster without --server: {exc}")
     login = data_folder.flower_file(settings.data_dir)
     jobs = f", Flower {page} (login in {login})" if flower else ""
     faces = f"gRPC {settings.listen}, REST {cluster.http}/api/docs"
@@ -273,7 +273,7 @@ def _clients(settings: Settings) -> Path | None:
 
 
 def _with_own_token(settings: Settings) -> Settings:
-    """Keep the token of the gateway in the data folder, and return settings that name its file.
+    """Write the token of the gateway to the data folder, and return settings that name its file.
 
     Clients of the same user find it there, and no child process has it in its environment.
     """
@@ -292,13 +292,13 @@ def _listen_address(name: str, listen: str, port: int | None, option: str) -> st
 
 
 def _http_address(listen: str, port: int | None, api_port: int | None) -> str:
-    """Return the address for HTTP; a cluster on a free port for gRPC has a free one here too."""
+    """Return the address for HTTP; with a free port for gRPC, it has a free port too."""
     usual = f"{LOOPBACK}:{0 if port == 0 else HTTP_PORT}"
     return _listen_address("HTTP_LISTEN", listen or usual, api_port, "--api-port")
 
 
 def _port(host: str, port: int, option: str) -> int:
-    """Return the port, or a free one for 0. Raises InvalidSettings when it cannot be bound."""
+    """Return the port, or a free one for 0. Raises InvalidSettings if it cannot be bound."""
     remedy = f"choose another port with {option}, or any free one with {option} 0"
     return _bindable(host, port, remedy)
 
@@ -316,7 +316,7 @@ def _bindable(host: str, port: int, remedy: str) -> int:
             host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # free ones only
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # accepts only free ports
             probe.bind(address)
             return int(probe.getsockname()[1])
     except OSError as exc:

@@ -1,8 +1,8 @@
-"""`codelode watch`: keep the uncommitted state of a checkout searchable as a ref of its own.
+"""`codelode watch`: keep the uncommitted state of a checkout searchable as a separate ref.
 
 The command commits the state to a ref of the checkout (`codelode.checkouts.working_copy`) and has
-the workers index that. They read the checkout where they run, which must be this machine. One run
-is waited for at a time; what changes meanwhile is in the next one.
+the workers index that ref. The workers read the checkout, so they must run on this machine. The
+command waits for one run at a time; changes made meanwhile are in the next run.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def watch(
 
     The files are those that `git add --all` would add: tracked, changed, and untracked ones that
     no ignore rule matches. They are searched with `--ref worktree`, and not by searches without
-    --ref. The index, the branches, and the hooks of the checkout are left alone: the state is
+    --ref. The index, the branches, and the hooks of the checkout do not change: the state is
     committed to refs/worktree/codelode/worktree, which `git log --all` shows. The ref stays
     searchable when the command ends; --remove removes it. Untracked files above 50 MB are left out.
 
@@ -90,7 +90,7 @@ def watch(
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """End the block quietly at Ctrl-C and at SIGTERM, also where the caller has them ignored."""
+    """End the block without an error at Ctrl-C and at SIGTERM, even if the caller ignores them."""
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {one: signal.signal(one, signal.default_int_handler) for one in numbers}
     try:
@@ -103,7 +103,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 @dataclass(slots=True)
 class _Watched:
-    """A checkout, and which of its states is indexed."""
+    """A checkout, and its state that was indexed last."""
 
     client: Client
     checkout: Checkout
@@ -132,7 +132,7 @@ def _require_here(client: Client) -> None:
 
 
 def _remove(client: Client, checkout: Checkout) -> None:
-    """Remove the ref from the index of every repository that has been registered for the path."""
+    """Remove the ref from the checkout, and from every repository registered with its path."""
     was_there = forget(checkout)
     for one in client.repositories():
         is_here = one.repository.url == str(checkout.root)
@@ -155,20 +155,20 @@ def _follow(watched: _Watched) -> int:
     for _ in changes(watched.checkout.root, on_unwatched=_note_unwatched):
         try:
             _index_state(watched)
-        except Unavailable as exc:  # the next look at the checkout tries again
+        except Unavailable as exc:  # the next check of the checkout tries again
             printing.complain(str(exc))
     return 0
 
 
 def _note_unwatched(reason: str) -> None:
     printing.note(
-        f"the files cannot be watched ({reason}), so they are looked at every {UNWATCHED_S:g} s; "
+        f"the files cannot be watched ({reason}), so they are checked every {UNWATCHED_S:g} s; "
         "if a limit is reached, raise fs.inotify.max_user_watches"
     )
 
 
 def _index_default(watched: _Watched) -> int:
-    """Index the default ref first, because searches without --ref use what is indexed first."""
+    """Index the default ref first, because the first indexed ref could become the default."""
     run = watched.index("")
     if run.state is RunState.COMPLETE:
         watched.name = run.repository
@@ -178,14 +178,14 @@ def _index_default(watched: _Watched) -> int:
 
 
 def _index_state(watched: _Watched) -> int:
-    """Index the present state of the checkout unless it is indexed. Return the exit status."""
+    """Index the present state of the checkout unless that is done; return the exit status."""
     snapshot = watched.copy.snapshot()
     if not watched.is_new(snapshot):
         return 0
     for line in _remarks(snapshot, watched.latest):
         printing.note(line)
     run = watched.index(WORKING_COPY)
-    watched.latest = snapshot  # also if the run failed, which another one would do too
+    watched.latest = snapshot  # even if the run failed: another run would fail too
     click.echo(_line(run))
     if run.state is not RunState.COMPLETE:
         printing.complain(f"{run.repository}: {run.error or f'the run was {run.state}'}")
@@ -197,7 +197,7 @@ def _remarks(snapshot: Snapshot, before: Snapshot | None) -> Iterator[str]:
     known = before.left_out if before else ()
     for path in snapshot.left_out:
         if path not in known:
-            kind = "a repository of its own" if path.endswith("/") else "untracked and too large"
+            kind = "a separate repository" if path.endswith("/") else "untracked and too large"
             yield f"left out: {path} is {kind}"
 
 

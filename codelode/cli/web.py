@@ -29,8 +29,8 @@ TIMEOUT_S = 10.0
 def web(*, opens_browser: bool) -> None:
     """Open the web page of the cluster that `codelode up` runs on this machine, signed in.
 
-    The link that is printed signs one browser in, once, within a minute. To sign in at the page of
-    another gateway, open its address and paste an API key.
+    The command prints a link that signs one browser in, once, within a minute. To sign in at the
+    page of another gateway, open its address and paste an API key.
 
     \b
     Examples:
@@ -67,14 +67,14 @@ def _path(cluster: Cluster, token: str) -> str:
 
 
 def _connection(cluster: Cluster) -> http.client.HTTPConnection:
-    """Return a connection; by TLS, to a server with the cluster's own certificate."""
+    """Return a connection; with TLS, only to a server with the cluster's own certificate."""
     url = urlsplit(cluster.http)
     host, port = url.hostname or "", url.port or 0
     connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
     if url.scheme == "https":
         context = ssl.create_default_context(cafile=cluster.certificate)
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # it need not be an authority's
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # trust it although it is no CA's
         plain = socket.create_connection((host, port), TIMEOUT_S)
-        # Certificates seldom name loopback, so the name in the certificate is expected.
+        # Certificates seldom name loopback, so check for a name that the certificate has.
         connection.sock = context.wrap_socket(plain, server_hostname=cluster.tls_name or host)
     return connection

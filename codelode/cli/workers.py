@@ -1,4 +1,4 @@
-"""End commands that wait for workers when there are none."""
+"""Wait for workers, and end a command with an error if there are none."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from codelode.errors import Unavailable
 if TYPE_CHECKING:
     from codelode.client import Client, Status
 
-#: For how long a queue may be without a worker, and how often this is asked, seconds. Workers that
-#: start listen within less, also on a slow machine.
+#: How long a queue may be without a worker, and how often the status is asked, seconds. Starting
+#: workers need less time, even on a slow machine.
 NONE_S, ASK_S = 30.0, 2.0
 
 
 def with_workers(client: Client, queue: str, *, what: str) -> Status:
     """Return the status of the cluster as soon as a worker listens to the queue.
 
-    `what`: what cannot be done without one, for the error. Raises Unavailable if there is none for
-    NONE_S.
+    `what`: says in the error what cannot be done without a worker. Raises Unavailable if there is
+    none for NONE_S.
     """
     until, is_told = time.monotonic() + NONE_S, False
     while _has_none(status := client.status(), queue):
@@ -37,5 +37,5 @@ def with_workers(client: Client, queue: str, *, what: str) -> Status:
 
 
 def _has_none(status: Status, queue: str) -> bool:
-    """Return whether the status says so; of a queue that it does not show, nothing is known."""
+    """Return whether the status shows the queue without a worker. It may not show the queue."""
     return any(one.name == queue and one.workers == 0 for one in status.queues)

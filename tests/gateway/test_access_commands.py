@@ -149,7 +149,7 @@ def test_the_permissions_of_hosts_are_listed_and_asked_for(running, codelode):
         assert (shown.status, shown.err) == (0, "")
         assert "h.example/" in shown.out
         assert "work: only admins see its repositories, because its permissions" in shown.out
-        assert "work: a reading is due or going on" in shown.out
+        assert "work: a reading is due or under way" in shown.out
         assert "problem: /etc/sources.yaml:3: there is no kind" in shown.out
         (one,) = json.loads(codelode("permissions", "list", "--json").out)["connections"]
         assert (one["connection"], one["max_age_s"], one["synced_at"]) == ("work", 3600, 0)
@@ -167,7 +167,7 @@ def test_the_sources_are_checked_listed_planned_and_synced(running, codelode):
     assert (asked.status, "declare one with `repositories:`" in asked.err) == (2, True)
     states.declare([SourceDeclaration("work", "gitea", "h.example/", 300, "rules")])
     try:
-        assert "work: a listing is due or going on" in codelode("sources", "list").out
+        assert "work: a listing is due or under way" in codelode("sources", "list").out
         assert "listing the repositories of work" in codelode("sources", "sync", "--yes").err
         assert states.states()[0].mode is Mode.CONFIRM
         assert "there is no connection 'x'" in codelode("sources", "sync", "x").err

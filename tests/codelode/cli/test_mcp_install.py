@@ -219,7 +219,7 @@ def test_every_agent_is_told_and_its_file_is_gone_after_undoing(codelode, home, 
     assert entry["command"] == str(Path(sys.executable).with_name("codelode"))
     assert entry["args"] == ["mcp"]
     assert entry["env"] == {"CODELODE_DATA": os.environ["CODELODE_DATA"]}
-    assert codelode("mcp", "install", agent).err == f"{path} is already so\n"
+    assert codelode("mcp", "install", agent).err == f"{path} already has this entry\n"
     assert f"{agent} " in codelode("mcp", "install", "--list").out
 
     monkeypatch.setenv("CODELODE_DATA", str(home / "another cluster"))
@@ -377,7 +377,7 @@ def test_a_file_that_cannot_be_changed_safely_stays_as_it_is(codelode, home, age
         (["install", "windsurf", "--project"], "Windsurf has no file for a project"),
         (["install", "cursor"], "there is no terminal to confirm on; give --yes"),
         (["uninstall", "cursor"], "Cursor does not use codelode"),
-        (["install", "claude-desktop", "--http", "https://x"], "starts commands alone"),
+        (["install", "claude-desktop", "--http", "https://x"], "only starts commands"),
         (["install", "cursor", "--http", "http://x"], "give https://HOST:PORT"),
         (["install", "cursor", "--http", "x:50080"], "give https://HOST:PORT"),
         (["--server", "x:1", "install", "cursor", "--http", "https://x"], "not both"),

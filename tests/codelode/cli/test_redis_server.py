@@ -184,7 +184,7 @@ def test_a_password_that_needs_escaping_is_refused_with_the_remedy(tmp_path, tex
     (tmp_path / redis_server.PASSWORD).write_text(text)
 
     with pytest.raises(
-        InvalidSettings, match=r"password may have only .*: write another"
+        InvalidSettings, match=r"password may contain only .*: write another"
     ) as raised:
         redis_server.place_in(tmp_path).__enter__()
     assert text not in str(raised.value)

@@ -17,8 +17,10 @@ def test_what_is_left_of_the_limit_of_a_host_is_shown(served, gateway):
     budget = {"requests_allowed": 5_000, "requests_left": 40}
     (told,) = remarks(served, gateway, **budget, resets_at=1_700_000_000.0)
 
-    assert told.startswith("work: its host takes 40 of 5,000 requests more until 2023-11-1")
-    assert remarks(served, gateway, **budget) == ["work: its host takes 40 of 5,000 requests more"]
+    assert told.startswith("work: its host accepts 40 of 5,000 requests more until 2023-11-1")
+    assert remarks(served, gateway, **budget) == [
+        "work: its host accepts 40 of 5,000 requests more"
+    ]
 
 
 def test_a_host_that_does_not_tell_its_limit_has_no_line_about_it(served, gateway):

@@ -235,7 +235,7 @@ def test_children_are_started_by_their_commands_if_the_fork_server_hangs(data, s
         step_until(supervisor, lambda: not supervisor.not_ready())
 
     (told,) = said
-    assert "hangs (no answer within 0.1 s); from now on each worker is started by itself" in told
+    assert "hangs (no answer within 0.1 s); from now on each worker is started on its own" in told
     assert data_folder.members(data) == frozenset()
 
 
