@@ -126,7 +126,7 @@ def test_a_function_refuses_the_roles_below_its_own(dependencies, name, role):
         assert not isinstance(error, Denied)
     else:
         assert isinstance(error, Denied)
-        assert all(word in str(error) for word in (name, ROLES[name], "somebody", "an admin"))
+        assert all(word in str(error) for word in (ROLES[name], "somebody", "an admin"))
 
 
 def test_each_role_includes_those_before_it():
