@@ -27,7 +27,7 @@ ways=${SERVICES_WAYS:-configured compose path cache release go}
 version() { sed -n "s|^ *image: .*/$1:\([0-9.]*\)\$|\1|p" "$root/docker-compose.yml" | head -1; }
 weaviate_version=$(version weaviate)
 ollama_version=$(version ollama)
-gitea_version=1.26.0 # later versions have another module name, which the module proxy does not serve
+gitea_version=1.26.0 # later versions have another module name, under which Go finds none
 
 say() { echo "services: $*" >&2; }
 quietly() { "$@" >>"$state/log" 2>&1; }
@@ -286,7 +286,7 @@ start_weaviate() {
 start_ollama() {
   local port
   port=$(free_ports 1)
-  # Ollama writes a key into its home folder, so it gets one of its own.
+  # Ollama writes a key into its home folder, so it gets a separate one.
   HOME=$state/ollama-home OLLAMA_HOST=127.0.0.1:$port OLLAMA_MODELS=$state/ollama OLLAMA_NOPRUNE=1 \
     start ollama "$1" serve
   await ollama "http://127.0.0.1:$port" 30

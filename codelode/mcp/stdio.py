@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class LocalClient(AsyncClient):
-    """A client of an agent on this machine, whose relative paths are of the current folder."""
+    """A client for an agent on this machine; relative paths start at the current folder."""
 
     async def index(self, url: str, **given: Any) -> Run:
         """Bring the index of a repository at a ref up to date; see `Client.index`."""
@@ -24,10 +24,10 @@ class LocalClient(AsyncClient):
 
 
 async def serve(address: Callable[[], str]) -> None:
-    """Serve until stdin is closed. `address` returns where the gateway is, for each call anew.
+    """Serve until stdin is closed. `address` returns that of the gateway, and is called each time.
 
-    Each call has a connection of its own. A gateway that was started again, perhaps at another
-    address and with another token, therefore answers the next call.
+    Each tool call opens a connection. So after a restart of the gateway, even at another address
+    and with another token, the next call is answered.
     """
     server = make_server(lambda: LocalClient(address()))
     async with stdio_server() as (received, sent):

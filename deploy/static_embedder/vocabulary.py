@@ -15,7 +15,7 @@ from codelode.tokens import MAX_IDENTIFIER_CHARS, Memo, runs, words
 #: Rows of the table: as many as 256 int8 dimensions and the vocabulary fit into 9 MB.
 ROWS = 32_768
 
-#: Words in fewer chunks are not counted, because that tells nothing about them.
+#: Words in fewer chunks are ignored, because so few occurrences are not significant.
 MIN_CHUNKS = 8
 
 CHUNK_LINES = 50
