@@ -116,7 +116,7 @@ class Visibility:
         return tuple(name for name in named if name in self.names) if named else self.ordered
 
     def cover(self) -> Cover | None:
-        """Return a shorter description of the names, computed once; None if there is none.
+        """Return a shorter description of the names, if there is one; it is computed once.
 
         It is exact among the known repositories. It may admit repositories that were registered
         later, so results must be checked against this visibility.

@@ -183,7 +183,7 @@ def _check_remote(url: str) -> str:
     _check_userinfo(parts)
     host = parts.hostname or ""
     if not _HOST.fullmatch(host):
-        _refuse(f"{host!r} is not a host name")
+        _refuse(f"{host!r} is not a host name; {FORMS}")
     if parts.query or parts.fragment or " " in url or "\\" in url:
         _refuse("a repository's URL has no query, fragment, space or backslash; remove it")
     path = parts.path.rstrip("/")

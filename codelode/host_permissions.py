@@ -41,7 +41,7 @@ def address(url: str) -> str:
 def has_prefix(of: str, prefix: str) -> bool:
     """Return whether a repository's URL is below the address of a connection.
 
-    A URL of ssh is compared without its port, which differs from that of the web server.
+    An ssh URL is compared without its port, which differs from the port of the web server.
     """
     place = address(of)
     if of.startswith(("http://", "https://")):

@@ -306,7 +306,7 @@ class Feeder(Protocol):
         remove has a record, PENDING without a blob, until it is removed. Idempotent while the run
         is PULLING; has no effect on any other run.
 
-        The manifest's group becomes that of the repository if the index holds nothing of it: no ref
+        The repository gets the manifest's group if the index holds nothing of it: no ref
         of it was ever planned.
         """
 

@@ -165,7 +165,7 @@ class Repository:
     default_ref: RefName = RefName("")  # branch or tag; empty until the first pull resolved it
     patterns: FilePatterns = ALL_FILES
     is_pinned: bool = False  # False: the default ref is only the one that was indexed first
-    follows_default: bool = False  # only if pinned: the default ref follows that of the source
+    follows_default: bool = False  # only if pinned: it follows the default branch of the source
     label: Label | None = None  # None: admins alone see it
 
 

@@ -407,7 +407,7 @@ class PublishedPackages:
 class PackageIndex(Protocol):
     """The packages that each repository publishes at each ref.
 
-    Other repositories find those of DEFAULT_REF.
+    Other repositories find only the packages at DEFAULT_REF.
     """
 
     def publish(

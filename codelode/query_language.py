@@ -9,7 +9,7 @@ An expression is written between slashes, and has a sign that a path lacks. What
 must be in a hit only if the query has no other words: a message often quotes a name that its source
 does not have.
 
-Parentheses are mostly those of code. They group texts and expressions only if all parentheses of
+Most parentheses are a part of code. They group texts and expressions only if all parentheses of
 the query do, and if there is nothing else in them: `"a" -("b" or /c+/)`. A group of filters has
 nothing but filters with an `or` between them: `-(lang:go or path:docs/**)`.
 """
@@ -324,7 +324,7 @@ def leading_filters(text: str) -> tuple[tuple[WrittenFilter, ...], str]:
 
 
 def by_group(filters: Iterable[WrittenFilter]) -> list[list[WrittenFilter]]:
-    """Return the filters in order, those of a group together and each other one alone."""
+    """Return the filters in order, in lists: the filters of a group together, others alone."""
     made: list[list[WrittenFilter]] = []
     for one in filters:
         if made and made[-1][-1].end == one.start:  # words have a space between them
@@ -402,7 +402,7 @@ def _written(word: re.Match[str]) -> WrittenFilter | None:
 
 
 def _words(text: str, filters: Iterable[WrittenFilter], texts: Iterable[WrittenPart]) -> str:
-    """Return the words by which a query is ranked: its own, else those of its texts."""
+    """Return the words by which a query is ranked: its own, or else the words of its texts."""
     rest = without(text, sorted([*filters, *texts], key=lambda one: one.at))
     leaves = chain.from_iterable(one.leaves for one in texts if not one.is_exclusion)
     wanted = [one for one in leaves if not one.is_exclusion]

@@ -54,7 +54,7 @@ def literals(globs: Iterable[str]) -> frozenset[str]:
 
 
 class Within:
-    """The names that are within bounds, those of repositories that do not exist included."""
+    """The names within bounds, including names of repositories that do not exist."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._tests = tuple(map(matcher, bounds))

@@ -370,14 +370,14 @@ def _default_url(kind: HostKind, node: yaml.Node) -> str:
 def _url(node: yaml.Node) -> str:
     url = text(node, "url").rstrip("/")
     if not is_server_url(url, ("http", "https")) or urlsplit(url).username is not None:
-        raise Wrong(line(node), "the url must be that of a host: https://git.example.com")
+        raise Wrong(line(node), "url must be the URL of a host, such as https://git.example.com")
     if not is_unreadable_on_the_way(url):
-        raise Wrong(line(node), "the url must start with https://, because a token is sent to it")
+        raise Wrong(line(node), "url must start with https://, because a token is sent to it")
     return next((one for one in _URLS.values() if _is_service(url, one)), url)
 
 
 def _is_service(url: str, service: str) -> bool:
-    """Return whether a URL is another spelling of that of a service."""
+    """Return whether a URL is another spelling of the URL of a service."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.hostname}{parts.path}" == service and parts.port in (None, 443)
 
@@ -405,7 +405,7 @@ def _ssh_of_host(node: yaml.Node, kind: HostKind, url: str) -> Ssh:
     usual = f"ssh://git@{host}{f':{port}' if port else ''}"
     given = (found.url or usual).rstrip("/")
     if not _SSH_URL.fullmatch(given):
-        raise Wrong(line(node), "the url of ssh must be that of a host: ssh://git@HOST:PORT")
+        raise Wrong(line(node), "the url of ssh must have the form ssh://git@HOST:PORT")
     return replace(found, url=given)
 
 

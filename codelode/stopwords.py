@@ -57,8 +57,8 @@ _FEWEST = 2
 def stopwords(terms: Collection[str]) -> frozenset[str]:
     """Return the stop words that apply to a text of these terms, by its language.
 
-    They are the English ones, and those of the other language with the most words among the terms,
-    if there are at least as many of these as of English ones.
+    They are the English ones, and the ones of that other language which has the most stop words
+    among the terms, if these are at least as many as the English ones.
     """
     english, rest = STOPWORDS.intersection(terms), set(terms) - STOPWORDS
     best = max(_OF_OTHERS, key=lambda words: len(words & rest))

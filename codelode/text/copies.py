@@ -25,7 +25,7 @@ def copies_lines(hit: Hit) -> list[str]:
 
 
 def _place(copy: Copy, hit: Hit) -> str:
-    """Return the repository of a copy, and what of its place differs from that of the hit."""
+    """Return the repository of a copy, and its place and similarity if they differ from the hit."""
     at = f"{quoted(copy.path)}:{copy.start_line}-{copy.end_line}"
     is_there = at == f"{quoted(hit.path)}:{hit.start_line}-{hit.end_line}"
     nearly = "" if copy.similarity == 1 else f" ({int(100 * copy.similarity)} % alike)"

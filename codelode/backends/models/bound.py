@@ -2,7 +2,7 @@
 
 The index knows the identity and dimensions of its embedder, so a process that only searches need
 not ask the model's server for them: a gateway starts while that server is unreachable, and ranks by
-keywords until it is back. After each embedding, the model is checked to be that of the index.
+keywords until it is back. Each time it has embedded, the model is compared with that of the index.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 If Redis takes longer than 50 ms, the gateway counts by itself, because a search must not wait for
 the count of searches. After a few such failures, a circuit breaker stops the calls to Redis for
-some seconds. While Redis is unreachable, each gateway thus admits as many calls as all otherwise.
+some seconds. While Redis is unreachable, each gateway thus admits as many calls as otherwise all
+gateways together.
 """
 
 from __future__ import annotations

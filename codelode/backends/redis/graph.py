@@ -5,8 +5,8 @@ hash of 128 nodes. This takes 13 bytes per edge for both directions (`tests/benc
 fifteenth of what sets of paths take. One script replaces the edges of a file.
 
 The edges out of a file have a version for each set of refs at which they are the same, so that
-another ref costs two bytes per file where nothing differs. The edges into a file are those of all
-refs; a reader checks in the versions of each source which of them are at its ref.
+another ref costs two bytes per file where nothing differs. The edges into a file are stored once
+for all refs; a reader checks in the versions of each source which of them are at its ref.
 
 A read takes two round trips for any number of paths, or three if more edges into a path than the
 limit are at other refs. A script returns the packed edges of all paths; then plain commands look up

@@ -29,7 +29,7 @@
 --   owed              HASH stage -> ms that bulk runs may spend there before other runs, if above 0
 -- An in-flight entry is JSON [since_ms, stage, attempts, worker, blob, size, share of the time since
 -- since_ms that the file took]. Its stage is empty until it begins there or is passed on. Its since_ms
--- lies in the future while it is put off, as does that of a run whose pull is.
+-- lies in the future while it is put off; so does the since_ms of a run whose pull is put off.
 --
 -- At the server's memory limit a script may write nothing that takes memory, unless it has written
 -- before. Scripts that must work then begin with a command that frees memory.
@@ -365,7 +365,7 @@ return found
 --- supersede
 -- age_ms -> ids of the runs that became active
 local found = {}
--- A run that takes longer to plan goes on for longer, so that most of the time goes into indexing.
+-- A run that took longer to plan is superseded later, so that most of the time goes into indexing.
 local function has_gone_on(run)
   local planned, claimed = run_field(run, 'planned_ms'), run_field(run, 'claimed_ms')
   local ms = planned and claimed and now_ms() - planned

@@ -1,8 +1,8 @@
 """Check that a message in a queue is one that Celery sends for a task.
 
-Whoever can reach the broker can put anything into its queues. Celery ends the worker, or reconnects
-again and again, over a message whose headers are of other types than those that it writes; a body
-may name further tasks to call, and a small one may decompress to a large one.
+Every process that can reach the broker can put anything into its queues. A message whose headers
+have other types than Celery writes makes Celery end the worker, or reconnect again and again; a
+body may name further tasks to call, and a small one may decompress to a large one.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Message(BaseModel):
     properties: _Properties
 
 
-#: No positional arguments, named ones, and nothing that is to be called afterwards.
+#: No positional arguments, any named ones, and no tasks to call afterwards.
 _BODY = TypeAdapter(tuple[Nothing, dict[str, Any], dict[str, Nothing | None]])
 
 

@@ -258,7 +258,7 @@ class WeaviateChunkSearch:
         """Return the best hits that match the globs, with their properties.
 
         The limit grows, up to PAGE, until enough hits match: `query.limit` of both halves together,
-        and a quarter of that of each half that found as many.
+        and a quarter of `query.limit` of each half that found as many.
         """
         matches = glob_matcher(query.filters)
         while True:
