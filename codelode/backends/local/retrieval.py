@@ -2,9 +2,9 @@
 
 Filters are a mask over the rows. Vectors are compared one by one, inside the mask only. The keyword
 index is queried without filters as long as enough of its hits are expected inside the mask, because
-then it can skip most matches; otherwise with the filters that it has as fields, or with the row
-numbers themselves where that costs less than to skip the hits outside of the mask. The text of a
-file is read from the database, its refs and language from the columns.
+its own filters take longer than a few more hits; otherwise with the filters that it has as fields,
+or with the row numbers themselves where that costs less than dropping the hits outside of the mask.
+The text of a file is read from the database, its refs and language from the columns.
 """
 
 from __future__ import annotations
