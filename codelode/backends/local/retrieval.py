@@ -63,8 +63,8 @@ WIDENING = 8
 #: If less than this fraction of the rows is inside the filters, only their vectors are compared.
 SPARSE = 1 / 4
 
-#: Least number of vectors compared by several threads. One thread compares 121,000 in 1.5 ms. Several
-#: then save no time in a gateway, because its searches look up words on another core meanwhile.
+#: Least number of vectors compared by several threads. One thread compares 121,000 in 1.5 ms.
+#: Several then save no time in a gateway, whose searches look up words on another core meanwhile.
 MANY = 500_000
 THREADS = min(4, os.cpu_count() or 1)
 
