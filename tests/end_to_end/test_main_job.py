@@ -394,9 +394,9 @@ def test_a_log_begins_without_banner_and_warnings(cluster, stage):
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["index", "ext::sh -c touch% /tmp/owned"], "url"),
-        (["index", "--", "--upload-pack=touch"], "url"),
-        (["index", "/nowhere/at/all"], "url"),
+        (["index", "ext::sh -c touch% /tmp/owned"], "URL"),
+        (["index", "--", "--upload-pack=touch"], "URL"),
+        (["index", "/nowhere/at/all"], "URL"),
         (["index", "https://host.example/x", "--include", "!src/"], "include"),
         (["index", "https://host.example/x", "--exclude", "a[" * 250], "exclude"),
         (["index", "https://host.example/x", *["--exclude", "x/"] * 101], "exclude"),
@@ -404,8 +404,8 @@ def test_a_log_begins_without_banner_and_warnings(cluster, stage):
         (["search", "x", "--language", "klingon"], "klingon"),
         (["search", "x", "--kind", "gizmo"], "gizmo"),
         (["search", "x", "--ref", "no-such-ref"], "no-such-ref"),
-        (["search", "   "], "query"),
-        (["search", "y" * 100_000], "query"),
+        (["search", "   "], "QUERY"),
+        (["search", "y" * 100_000], "QUERY"),
         (["search", "x", "--top-k", "0"], "top"),
         (["search", "x", "--top-k", "1000000"], "top"),
         (["remove", "--yes", "no-such-repository"], "no-such-repository"),

@@ -22,7 +22,7 @@ from tests.end_to_end.pages.samples import (
 )
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def served(tmp_path_factory, cluster_at, library, make_git):
     """A cluster with two repositories, one of them hostile."""
     made = cluster_at(tmp_path_factory.mktemp("web") / "data")
@@ -41,18 +41,18 @@ def served(tmp_path_factory, cluster_at, library, make_git):
         made.kill()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")  # it runs an event loop, which no test of another file may meet
 def chromium():
     with running_browser() as browser:
         yield browser
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def token(served):
     return token_of(served.facts["grpc"], served.data)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def open_page(chromium, served, token):
     """Returns a function that opens a page in a browser of its own, signed in by a link."""
 
