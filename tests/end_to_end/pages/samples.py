@@ -1,4 +1,4 @@
-"""What the repositories of the pages hold, and the windows that show them."""
+"""Define the content of the repositories that the pages show, and the sizes of browser windows."""
 
 from __future__ import annotations
 
