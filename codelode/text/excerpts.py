@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -71,6 +72,7 @@ def excerpt(hit: Hit, query: str, *, context: int | None = None, look: Look = PL
     return [*map(look.faint, above), *lines, *map(look.faint, below)]
 
 
+@lru_cache(maxsize=16)  # all hits of an answer ask for those of one query
 def wanted_terms(query: str) -> frozenset[str]:
     """Return the terms of the query without words such as `how` and `the`, if others are left.
 
