@@ -21,7 +21,7 @@ from codelode.host_permissions import has_prefix
 from codelode.ledger import Advance, FileManifest, Share, WorkItem
 from codelode.model import RefName, RepositoryName, Revision, Run, RunKind
 from codelode.ports import PublishedPackages
-from codelode.repository_rules import RunPriority
+from codelode.repository_rules import RepositoryRules, RunPriority
 from codelode.settings import Settings
 from codelode.stages import has_language_model
 from workers import confined, estimating, layouts
@@ -120,7 +120,6 @@ def _sample(services: Services, run: Run, survey: Survey) -> Sampled:
 
 def _prepared(services: Services, run: Run, fingerprint: str, checked_out: RefName) -> Prepared:
     settings = services.settings
-    repository = services.ledger.get(run.repository)
     return prepare(
         run,
         ledger=services.ledger,
@@ -129,14 +128,19 @@ def _prepared(services: Services, run: Run, fingerprint: str, checked_out: RefNa
         max_file_bytes=settings.max_file_bytes,
         max_paths=settings.max_paths,
         checked_out=checked_out,
-        rules=services.ref_rules.of(repository.url) if repository else None,
+        rules=_rules(run, services),
     )
+
+
+def _rules(run: Run, services: Services) -> RepositoryRules | None:
+    """Return the rules of the connection that the repository belongs to; None: it has none."""
+    repository = services.ledger.get(run.repository)
+    return services.ref_rules.of(repository.url) if repository else None
 
 
 def _share(run: Run, services: Services) -> Share:
     """Return the share of the workers that the sources file gives to the repository."""
-    repository = services.ledger.get(run.repository)
-    rules = services.ref_rules.of(repository.url) if repository else None
+    rules = _rules(run, services)
     if rules is None:
         return Share()
     is_bulk = {RunPriority.HIGH: False, RunPriority.LOW: True}.get(rules.priority)
