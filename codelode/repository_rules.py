@@ -16,9 +16,13 @@ MAX_REFS = 100
 
 FIELDS = (
     *("include", "exclude", "topics", "visibility", "forks", "archived", "max_size"),
-    *("branches", "tags", "newest_tags", "label", "every", "grace", "paused"),
-    *("priority", "weights"),
+    *("branches", "tags", "newest_tags", "label", "every", "at_least_every"),
+    *("grace", "paused", "priority", "weights"),
 )
+
+#: The factor by which the interval of listings grows while the host has no news, unless the rules
+#: give the longest interval.
+GROWTH = 4
 
 #: Largest weight of a repository.
 MAX_WEIGHT = 100
@@ -79,6 +83,7 @@ class RepositoryRules:
     newest_tags: int = 10
     label: Label | None = None  # given to repositories when they are registered
     every_s: int = 3_600  # interval of listings
+    at_least_every_s: int = GROWTH * 3_600  # longest interval while the host has no news
     grace_s: int = 7 * 86_400  # how long a repository is kept after the host stops listing it
     paused: tuple[str, ...] = ()  # globs over names at the host; these are left as they are
     priority: RunPriority = RunPriority.NORMAL
@@ -129,6 +134,7 @@ def parsed(node: yaml.Node) -> RepositoryRules:
     """Return the rules that a node of the sources file declares. Raises Wrong."""
     fields = dict(items(node, "repositories", known=FIELDS))
     usual = RepositoryRules()
+    every_s = time_s(fields["every"], "every") if "every" in fields else usual.every_s
     return RepositoryRules(
         include=_globs(fields.get("include"), "include"),
         exclude=_globs(fields.get("exclude"), "exclude"),
@@ -141,7 +147,8 @@ def parsed(node: yaml.Node) -> RepositoryRules:
         tags=_globs(fields.get("tags"), "tags", of="tags"),
         newest_tags=_newest(fields.get("newest_tags")) or usual.newest_tags,
         label=_label(fields.get("label")),
-        every_s=time_s(fields["every"], "every") if "every" in fields else usual.every_s,
+        every_s=every_s,
+        at_least_every_s=_longest_s(fields.get("at_least_every"), every_s),
         grace_s=time_s(fields["grace"], "grace") if "grace" in fields else usual.grace_s,
         paused=_globs(fields.get("paused"), "paused"),
         priority=_priority(fields.get("priority")),
@@ -151,6 +158,14 @@ def parsed(node: yaml.Node) -> RepositoryRules:
 
 def _lower(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(str.lower, words))
+
+
+def _longest_s(node: yaml.Node | None, every_s: int) -> int:
+    if node is None:
+        return GROWTH * every_s
+    if (found := time_s(node, "at_least_every")) < every_s:
+        raise Wrong(line(node), "at_least_every must not be shorter than every")
+    return found
 
 
 def _newest(node: yaml.Node | None) -> int:

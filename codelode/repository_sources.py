@@ -123,6 +123,7 @@ class SourceDeclaration:
     prefix: str  # addresses of its repositories begin with it; for a folder, its path
     every_s: int
     rules: str  # digest of its rules
+    at_least_every_s: int = 0  # longest interval of listings; 0: stored by an earlier version
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +146,7 @@ class SourceOutcome:
     rules: str = ""  # digest of the rules of the last attempt
     wanted: str = ""  # the request that the last attempt answered
     budget: RequestBudget = NO_BUDGET  # as the host last reported it
+    unchanged: int = 0  # consecutive listings in which the host had no news
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +167,20 @@ class SourceState:
         """Return whether somebody wants a listing now."""
         return self.wanted != self.outcome.wanted
 
+    @property
+    def interval_s(self) -> int:
+        """Return the interval of listings, which doubles with each one without news, up to a bound.
+
+        News are changes at the host, as `reconcile.has_news` says.
+        """
+        every_s = self.declared.every_s
+        longest_s = max(every_s, self.declared.at_least_every_s)
+        doubled = min(self.outcome.unchanged, longest_s.bit_length())  # no huge numbers
+        return min(every_s << doubled, longest_s)
+
     def is_due(self, now: float) -> bool:
         """Return whether it is time to list the repositories."""
-        every_s = self.declared.every_s
+        every_s = self.interval_s
         if self.outcome.error:
             every_s = min(every_s, RETRY_S)
         early = JITTER * fraction(self.declared.name, self.outcome.attempted_at)

@@ -109,6 +109,9 @@ _REPOSITORIES = _object(
         ),
         "label": _described({"enum": [*Label]}, "Who sees the repositories."),
         "every": _described(_TIME, "How often they are listed; the default is 1h."),
+        "at_least_every": _described(
+            _TIME, "How often while the host has no news; the default is four times `every`."
+        ),
         "grace": _described(_TIME, "How long one is kept after its listing ends; default: 7d."),
         "paused": _described(_TEXTS, "Globs over names; these repositories stay as they are."),
         "priority": _described(

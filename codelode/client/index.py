@@ -79,7 +79,7 @@ class Source:
     kind: str
     #: What the URLs of its repositories begin with, without the scheme; for a folder, its path.
     prefix: str
-    every_s: int
+    every_s: int  # the present interval of listings
     synced_at: float  # when the last successful listing began
     attempted_at: float
     planned_at: float  # when the last plan was made, which changed nothing

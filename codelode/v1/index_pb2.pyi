@@ -1095,6 +1095,7 @@ class Source(_message.Message):
     path.
     """
     every_s: _builtins.int
+    """The interval of listings now, seconds; it grows while the host has no news."""
     synced_at: _builtins.float
     """Seconds since the epoch, when the last successful listing began; 0: none was successful."""
     attempted_at: _builtins.float

@@ -439,7 +439,7 @@ class Source:
     connection: str
     kind: str
     prefix: str  # of the URLs of its repositories, without scheme; the path of a folder
-    every_s: int
+    every_s: int  # the present interval of listings
     synced_at: float  # when the last successful listing began
     attempted_at: float
     planned_at: float  # when the last plan without effect was made

@@ -99,7 +99,7 @@ def _shown(state: SourceState) -> Source:
         connection=declared.name,
         kind=declared.kind,
         prefix=declared.prefix,
-        every_s=declared.every_s,
+        every_s=state.interval_s,
         synced_at=outcome.synced_at,
         attempted_at=outcome.attempted_at,
         planned_at=outcome.planned_at,

@@ -46,6 +46,7 @@ connections:
       newest_tags: 5
       label: internal
       every: 15m
+      at_least_every: 2h
       grace: 3d
       paused: ["acme/huge*"]
       priority: low
@@ -114,6 +115,7 @@ def test_a_file_declares_whose_repositories_are_followed():
         newest_tags=5,
         label=Label.INTERNAL,
         every_s=900,
+        at_least_every_s=7_200,
         grace_s=3 * 86_400,
         paused=("acme/huge*",),
         priority=RunPriority.LOW,
@@ -121,6 +123,7 @@ def test_a_file_declares_whose_repositories_are_followed():
     )
     assert (urls.urls, urls.repositories) == (("https://h/a/b", "git@h:a/c"), RepositoryRules())
     assert (folder.url, folder.repositories.every_s) == ("/srv/git", 60)
+    assert folder.repositories.at_least_every_s == 240
     assert [one.secret() for one in (urls, folder)] == ["", ""]
 
 
@@ -230,6 +233,7 @@ def test_the_digest_of_the_rules_changes_with_them_alone():
         (f"{ONE}  repositories: {{include: acme}}\n", 6, "must be a list of globs"),
         (f"{ONE}  repositories: {{exclude: ['a b']}}\n", 6, "exclude holds 'a b'"),
         (f"{ONE}  repositories: {{visibility: [open]}}\n", 6, "public, internal, private"),
+        (f"{ONE}  repositories: {{at_least_every: 59m}}\n", 6, "must not be shorter than every"),
         (f"{ONE}  repositories: {{max_size: 5}}\n", 6, "max_size must be a size such as 500MB"),
         (f"{ONE}  repositories: {{label: secret-label}}\n".replace("secret-", ""), 6, "no label"),
         (f"{ONE}  repositories: {{forks: some}}\n", 6, "forks must be true or false"),

@@ -27,12 +27,20 @@ from codelode.repository_sources import (
 )
 from codelode.request_budget import RequestBudget
 
-DECLARED = SourceDeclaration("work", "gitea", "git.example/", 300, "rules")
+DECLARED = SourceDeclaration("work", "gitea", "git.example/", 300, "rules", 1_200)
 OLD = (Former("old", "https://git.example/acme/old"),)
 KNOWN = (Known("1", "acme/app", "app", "https://git.example/acme/app", "t", 1.5, 0.0, OLD),)
 CHANGES = (Change(Action.RENAME, "app", "was old"),)
 BUDGET = RequestBudget(5_000, 4_998, 1_000.0)
-OUTCOME = SourceOutcome(100.5, 101.5, changes=CHANGES, repositories=1, rules="rules", budget=BUDGET)
+OUTCOME = SourceOutcome(
+    100.5,
+    101.5,
+    changes=CHANGES,
+    repositories=1,
+    rules="rules",
+    budget=BUDGET,
+    unchanged=2,
+)
 
 
 @pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.server)])
@@ -100,7 +108,7 @@ def test_a_connection_that_moved_is_another_one(states):
 def test_it_is_due_by_time_by_its_rules_after_an_error_and_when_it_is_asked_for(states):
     states.declare([DECLARED])
     assert only(states).is_due(0.0)
-    finish(states)
+    finish(states, replace(OUTCOME, unchanged=0))
     state = only(states)
     assert [state.is_due(101.5 + after) for after in (1, 269, 300)] == [False, False, True]
     rare = replace(state.declared, every_s=9_999)
@@ -128,6 +136,15 @@ def test_a_request_that_waits_is_not_weakened_by_a_later_one(states):
     finish(states, replace(OUTCOME, wanted=only(states).wanted))
     states.want("work", Mode.PLAN)
     assert only(states).mode is Mode.PLAN
+
+
+def test_the_interval_grows_while_there_is_no_news_to_a_bound_or_not_at_all():
+    def interval_s(declared, unchanged):
+        return SourceState(declared, SourceOutcome(unchanged=unchanged)).interval_s
+
+    assert [interval_s(DECLARED, one) for one in (0, 1, 2, 10**6)] == [300, 600, 1_200, 1_200]
+    earlier = replace(DECLARED, at_least_every_s=0)  # an earlier version stored no bound
+    assert [interval_s(earlier, one) for one in (0, 3)] == [300, 300]
 
 
 def test_connections_with_the_same_interval_are_listed_at_different_times():

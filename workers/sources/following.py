@@ -59,6 +59,7 @@ from workers.sources.reconcile import (
     Plan,
     Step,
     changes,
+    has_news,
     is_replaced,
     known_after,
     reconcile,
@@ -229,8 +230,14 @@ class SourceSync:
             return replace(outcome, planned_at=started, changes=_shown(planned.steps)), None
         acted = await asyncio.to_thread(self._acted, connection, planned, owner, outbox)
         steps, known = acted
-        done = replace(outcome, attempted_at=started, synced_at=started, changes=_shown(steps))
-        return replace(done, rules=connection.rules_digest), known
+        outcome = replace(
+            outcome,
+            attempted_at=started,
+            synced_at=started,
+            changes=_shown(steps),
+            rules=connection.rules_digest,
+        )
+        return replace(outcome, unchanged=_unchanged(state, outcome, listed, steps)), known
 
     async def _listed(
         self, connection: Connection, counted: list[Host], *, is_asked: bool
@@ -474,6 +481,20 @@ def _is_on_trial(run: Run) -> bool:
     return run.kind is RunKind.TRIAL and not run.state.is_over
 
 
+def _unchanged(
+    state: SourceState, outcome: SourceOutcome, listed: Sequence[Listed], steps: Sequence[Step]
+) -> int:
+    """Return the number of consecutive listings without news, of which `outcome` has the last one.
+
+    Where a listing does not say what was pushed, it tells nothing about news, and only the turns of
+    the repositories become rarer.
+    """
+    is_telling = all(one.pushed for one in listed) and outcome.rules == state.outcome.rules
+    if has_news(steps) or not is_telling:
+        return 0
+    return state.outcome.unchanged + (not state.is_asked)
+
+
 def _shown(steps: Sequence[Step]) -> tuple[Change, ...]:
     return changes(steps)[:MAX_CHANGES]
 
@@ -487,5 +508,6 @@ def _declared(connection: Connection) -> SourceDeclaration:
         kind=connection.kind,
         prefix=connection.prefix if is_host else connection.url,
         every_s=rules.every_s,
+        at_least_every_s=rules.at_least_every_s,
         rules=connection.rules_digest,
     )

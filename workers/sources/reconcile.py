@@ -82,6 +82,24 @@ def changes(steps: Sequence[Step]) -> tuple[Change, ...]:
     return tuple(sorted(found, key=lambda one: one.action is Action.PAUSE))
 
 
+def has_news(steps: Sequence[Step]) -> bool:
+    """Return whether the steps follow from a change at the host or in the rules.
+
+    A repository that is compared once a day, or tried again after a failed run, is no news.
+    """
+    return any(map(_is_news, steps))
+
+
+def _is_news(step: Step) -> bool:
+    before, after = step.before, step.known
+    if step.change.action is Action.UPDATE and before and after:
+        now = (after.pushed, after.default_branch)
+        return now != (before.pushed, before.default_branch)
+    if step.change.action is Action.MISS:
+        return not before or not before.missing_since
+    return step.change.action not in (Action.KEEP, Action.PAUSE, Action.WAIT, Action.CONFLICT)
+
+
 def known_after(steps: Sequence[Step]) -> tuple[Known, ...]:
     """Return what is followed after the steps."""
     return tuple(step.known for step in steps if step.known)

@@ -71,9 +71,10 @@ class World:
         given = (str(self.path), self.states, self.ledger)
         return SourceSync(*given, local_paths="owned", now=lambda: self.now)
 
-    def run(self, mode=None, *, after=3_600):
-        """List once, as the workers do when it is due."""
-        self.now += after
+    def run(self, mode=None, *, after=None):
+        """List once, as the workers do when it is due, or `after` so many seconds."""
+        (state,) = self.states.states() or (None,)
+        self.now += (state.interval_s if state else 3_600) if after is None else after
         if mode:
             self.sync.due()
             self.states.want("work", mode)
@@ -154,6 +155,53 @@ def test_an_unchanged_organisation_costs_a_request_per_page_and_no_run(world, gi
     github.details[13] = {"pushed_at": "2026-11-02T00:00:00Z"}
     world.run()
     assert world.done() == [("acme/open", DEFAULT_REF)]
+
+
+def test_the_interval_doubles_while_the_host_has_no_news_and_ends_at_its_bound(world, github):
+    def interval_h():
+        world.run()
+        return world.states.states()[0].interval_s / 3_600
+
+    first = interval_h()
+    world.done()
+    assert [first, *(interval_h() for _ in range(4))] == [1, 2, 4, 4, 4]
+
+    github.details[13] = {"pushed_at": "2026-11-02T00:00:00Z"}
+    assert interval_h() == 1
+    assert (interval_h(), interval_h()) == (2, 4)
+    github.details[13] = {"pushed_at": "2026-11-02T00:00:00Z", "default_branch": "next"}
+    assert interval_h() == 1
+
+
+def test_a_daily_comparison_and_a_missing_repository_are_news_only_once(world, github):
+    text = world.path.read_text()
+    world.path.write_text(text.replace("every: 1h, grace: 2h", "every: 12h, grace: 20d"))
+    world.run()
+    world.done()
+    world.run()
+    world.run()
+    assert world.told() == {(Action.UPDATE, name) for name in NAMES}  # after a day
+    assert world.states.states()[0].interval_s == 48 * 3_600
+
+    del github.repositories[13]
+    for hours in (12, 24, 48):
+        world.run()
+        assert (Action.MISS, "acme/open") in world.told()
+        assert world.states.states()[0].interval_s == hours * 3_600
+
+
+def test_a_requested_listing_does_not_make_listings_rarer_and_other_rules_make_them_usual(world):
+    world.run()
+    world.done()
+    world.run()
+    for _ in range(3):
+        world.run(Mode.SYNC, after=60)
+    assert world.states.states()[0].interval_s == 7_200
+    world.path.write_text(world.path.read_text().replace("grace: 2h", "at_least_every: 90m"))
+    world.run(after=60)
+    assert world.states.states()[0].interval_s == 3_600
+    world.run()
+    assert world.states.states()[0].interval_s == 5_400
 
 
 def test_github_says_what_its_repositories_are(world, github):
@@ -524,7 +572,7 @@ def test_a_first_run_that_failed_is_repeated_also_if_many_began_after_it(world, 
     world.ledger.end(failing.id, RunState.FAILED, "the disk is full")
     world.run()
     assert world.told() == set()  # thousands may fail, and at each listing
-    world.run(after=7_200)
+    world.run()
     assert world.told() == {(Action.UPDATE, failing.repository)}
 
 
@@ -652,6 +700,16 @@ def test_every_kind_of_host_is_listed_to_its_end(other):
     assert given is not None
     assert given.text.startswith("Authorization: B")
     assert other.world.run().repositories == len(expected)
+
+
+@every_other
+def test_the_interval_stays_where_a_listing_does_not_say_what_was_pushed(other):
+    for _ in range(3):
+        other.world.run()
+        other.world.done()
+    (state,) = other.world.states.states()
+    is_telling = state.declared.kind == "bitbucket"
+    assert state.interval_s == (4 if is_telling else 1) * 3_600
 
 
 @every_other

@@ -91,7 +91,8 @@ def gitea():
 
 @pytest.fixture
 def world(tmp_path, gitea):
-    made = World(tmp_path, connection("gitea", gitea.url, "{grace: 100h, every: 1h}"))
+    rules = "{grace: 100h, every: 1h, at_least_every: 1h}"
+    made = World(tmp_path, connection("gitea", gitea.url, rules))
     made.run()
     made.done()
     return made
