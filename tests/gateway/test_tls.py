@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import groupby
 
 import pytest
 from structlog.testing import capture_logs
@@ -153,7 +154,9 @@ async def test_files_that_cannot_be_used_leave_the_old_certificate_in_use(
         authority.issue("elsewhere.example", days=(-9, -1))
         assert await asked(secure, tls=Tls(ca)) == 0
     said = [line for line in logged if line["event"] == "certificate_not_replaced"]
-    assert [next(part for part in PARTS if part in line["reason"]) for line in said] == [
+    reasons = [next(part for part in PARTS if part in line["reason"]) for line in said]
+    # The gateway reports files again that it still cannot use when it looks by itself.
+    assert [reason for reason, _ in groupby(reasons)] == [
         "no usable private key",
         "cannot read",
         "expired at",
