@@ -17,13 +17,12 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from codelode import api_keys
 from codelode.addresses import is_server_url
 from codelode.backends import registry
 from codelode.environment import DEFAULT_DATA, DEFAULT_SERVER, PREFIX
 from codelode.errors import InvalidSettings
 from codelode.files import read_secret
-from codelode.loopback import is_loopback, is_unreadable_on_the_way
+from codelode.loopback import is_unreadable_on_the_way
 from codelode.openid_flow import SCOPES
 
 #: Variables that are read by Compose, by `codelode up` for its processes, and by the tests.
@@ -743,95 +742,6 @@ def unread(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
 def _nearest(stem: str) -> str:
     found = get_close_matches(stem, Settings.model_fields, n=1, cutoff=_ALIKE)
     return f"{PREFIX}{found[0].upper()}" if found else ""
-
-
-def require_private(settings: Settings) -> None:
-    """Raise InvalidSettings if other machines could call the gateway without a token or TLS.
-
-    They may ask for its health. Raises InvalidSettings for malformed addresses too.
-    """
-    if bool(settings.tls_certificate) != bool(settings.tls_key):
-        raise InvalidSettings("set both CODELODE_TLS_CERTIFICATE and CODELODE_TLS_KEY, or neither")
-    if settings.shared_token().startswith(api_keys.PREFIX):
-        raise InvalidSettings(
-            f"the token of a gateway must not begin with {api_keys.PREFIX!r}, as API keys do: give "
-            "it another long random text in CODELODE_TOKEN or CODELODE_TOKEN_FILE"
-        )
-    _require_mtls(settings)
-    if settings.oidc_issuers and not settings.oidc_audience:
-        raise InvalidSettings("CODELODE_OIDC_ISSUERS needs CODELODE_OIDC_AUDIENCE")
-    if settings.health_listen:
-        _listening_host("health_listen", settings.health_listen, example="127.0.0.1:50052")
-    _require_private_address(settings, "listen", example="127.0.0.1:50051")
-    if settings.http_listen:
-        _require_http(settings)
-
-
-def _require_private_address(settings: Settings, name: str, *, example: str) -> None:
-    listen = getattr(settings, name)
-    host = _listening_host(name, listen, example=example)
-    if host is not None and not is_loopback(host) and (missing := _missing_for_others(settings)):
-        published = settings.published_host
-        what = f"published at {published!r}" if published else f"{PREFIX}{name.upper()}={listen!r}"
-        here = "CODELODE_BIND=127.0.0.1" if published else "127.0.0.1:PORT"
-        raise InvalidSettings(f"{what}: {'; '.join(missing)}; or use {here}")
-
-
-def _require_http(settings: Settings) -> None:
-    """Raise InvalidSettings if the address for HTTP lacks something."""
-    if settings.http_listen.startswith("unix:"):
-        raise InvalidSettings("CODELODE_HTTP_LISTEN cannot be a Unix socket; use 127.0.0.1:PORT")
-    _require_private_address(settings, "http_listen", example="127.0.0.1:50080")
-    if not settings.shared_token() and not settings.oidc_issuers:
-        raise InvalidSettings(
-            "CODELODE_HTTP_LISTEN needs authentication, because any web page in a browser on this "
-            "machine can send requests to it; set CODELODE_TOKEN to a long random text, or "
-            "CODELODE_TOKEN_FILE to a file with one, or CODELODE_OIDC_ISSUERS"
-        )
-
-
-def _listening_host(name: str, listen: str, *, example: str) -> str | None:
-    """Return the host of an address to listen on; None for a Unix socket."""
-    if listen.startswith("unix:"):
-        return None
-    host, colon, port = listen.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65_535:
-        raise InvalidSettings(
-            f"{PREFIX}{name.upper()}={listen!r} must have the form HOST:PORT, such as {example}"
-        )
-    return host.strip("[]")
-
-
-def _require_mtls(settings: Settings) -> None:
-    """Raise InvalidSettings if the listener for client certificates lacks something."""
-    if not settings.listen_mtls and not settings.tls_client_ca:
-        return
-    if not settings.listen_mtls or not settings.tls_client_ca or not settings.tls_certificate:
-        raise InvalidSettings(
-            "client certificates need all of CODELODE_LISTEN_MTLS, CODELODE_TLS_CLIENT_CA, "
-            "CODELODE_TLS_CERTIFICATE, and CODELODE_TLS_KEY"
-        )
-    if _listening_host("listen_mtls", settings.listen_mtls, example="127.0.0.1:50053") is None:
-        raise InvalidSettings("CODELODE_LISTEN_MTLS cannot be a Unix socket: it has no TLS")
-
-
-def _missing_for_others(settings: Settings) -> list[str]:
-    """Return what the gateway needs before other machines may reach it."""
-    missing = []
-    if not settings.shared_token() and not settings.oidc_issuers:
-        missing.append(
-            "without authentication the gateway may listen on loopback only; set CODELODE_TOKEN to "
-            "a long random text, or CODELODE_TOKEN_FILE to a file with one, or "
-            "CODELODE_OIDC_ISSUERS"
-        )
-    is_readable = not is_loopback(settings.published_host.strip("[]"))
-    if is_readable and not settings.tls_certificate and not settings.tls_terminated_by_proxy:
-        missing.append(
-            "without TLS the gateway may listen on loopback only; set CODELODE_TLS_CERTIFICATE and "
-            "CODELODE_TLS_KEY, or, if a proxy in front of it terminates TLS, give "
-            "--tls-terminated-by-proxy (CODELODE_TLS_TERMINATED_BY_PROXY=true)"
-        )
-    return missing
 
 
 def require_alike(own: Mapping[str, str], workers: Mapping[str, str]) -> None:

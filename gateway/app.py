@@ -26,9 +26,10 @@ from codelode import garbage, logs, scopes
 from codelode.backends import registry
 from codelode.environment import UNUSABLE_SETTINGS
 from codelode.errors import CodelodeError, InvalidSettings, Unavailable
+from codelode.listeners import require_private
 from codelode.ports import Tokeniser
 from codelode.scopes import NO_SCOPES
-from codelode.settings import Settings, load, require_private
+from codelode.settings import Settings, load
 from codelode.v1 import (
     access_pb2,
     access_pb2_grpc,

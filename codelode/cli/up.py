@@ -37,7 +37,8 @@ from codelode.client.channel import is_host_and_port
 from codelode.cluster import Cluster, token_file
 from codelode.environment import HTTP_PORT, PREFIX, client_settings
 from codelode.errors import InvalidSettings
-from codelode.settings import Settings, load, require_private, unread
+from codelode.listeners import require_private
+from codelode.settings import Settings, load, unread
 
 #: Intervals at which children are checked while they start, and later, seconds.
 STARTING_LOOK_S = 0.02

@@ -18,7 +18,8 @@ from redis.exceptions import AuthenticationError, NoPermissionError
 from codelode.backends.redis.connection import connect
 from codelode.cli import redis_server
 from codelode.errors import InvalidSettings
-from codelode.settings import Settings, load, require_private
+from codelode.listeners import require_private
+from codelode.settings import Settings, load
 from codelode.stages import STAGES
 from tests.authorities import Authority
 

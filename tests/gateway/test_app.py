@@ -18,7 +18,8 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from codelode.client import Client
 from codelode.environment import UNUSABLE_SETTINGS
 from codelode.errors import InvalidSettings, Unauthenticated
-from codelode.settings import Settings, require_private
+from codelode.listeners import require_private
+from codelode.settings import Settings
 from codelode.v1 import index_pb2, index_pb2_grpc
 from gateway import health
 from gateway.app import Gateway

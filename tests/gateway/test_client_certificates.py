@@ -9,7 +9,8 @@ import pytest
 
 from codelode.client import AsyncClient, Tls
 from codelode.errors import InvalidSettings, Unauthenticated, Unavailable
-from codelode.settings import Settings, require_private
+from codelode.listeners import require_private
+from codelode.settings import Settings
 from codelode.v1 import index_pb2, index_pb2_grpc
 from gateway.app import Gateway
 from tests.authorities import Authority

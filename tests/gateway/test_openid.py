@@ -17,7 +17,8 @@ from codelode.access import Role
 from codelode.backends.documents import MAX_BYTES, WebDocuments
 from codelode.client import AsyncClient
 from codelode.errors import InvalidSettings, Unauthenticated, Unavailable
-from codelode.settings import Settings, load, require_private
+from codelode.listeners import require_private
+from codelode.settings import Settings, load
 from gateway.access.identity import Credentials
 from gateway.access.openid import OpenIdConnect, Rules
 from gateway.access.signing_keys import (

@@ -13,7 +13,8 @@ from starlette.requests import Request
 from structlog.testing import capture_logs
 
 from codelode.errors import InvalidSettings, TimedOut
-from codelode.settings import Settings, require_private
+from codelode.listeners import require_private
+from codelode.settings import Settings
 from gateway.api.rest import calls, problems
 from gateway.api.rest.server import HttpServer
 from gateway.app import Gateway
