@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from codelode.access import Label, Visibility
+from codelode.covers import Groups
 from codelode.estimates import Estimate
 from codelode.model import (
     BlobId,
@@ -87,16 +88,22 @@ class Catalog(Protocol):
     def urls(self) -> Mapping[RepositoryName, str]:
         """Return the URL of each registered repository, in one round trip."""
 
-    def groups(self) -> Mapping[RepositoryName, str]:
-        """Return the group of each repository that has one, in one round trip.
+    def set_access_globs(self, lists: Sequence[tuple[str, ...]]) -> None:
+        """Replace the lists of globs of the access file that form groups (see `grouping`)."""
 
-        Repositories with the same label and the same readers at the code host share a group (see
-        `covers`). It is set with the plan of the first run, and stays as long as the repository is
-        registered. It is not a field of Repository, which callers may see.
+    def access_globs(self) -> tuple[tuple[str, ...], ...]:
+        """Return the lists of globs that were set last."""
+
+    def groups(self) -> Mapping[RepositoryName, Groups]:
+        """Return the groups of each repository that has any, in one round trip.
+
+        Repositories with the same readers share groups (see `grouping`). They are set with the plan
+        of the first run, and stay as long as the repository is registered. They are not a field of
+        Repository, which callers may see.
         """
 
-    def group(self, name: RepositoryName) -> str:
-        """Return the group of the repository; empty: it has none."""
+    def groups_of(self, name: RepositoryName) -> Groups:
+        """Return the groups of the repository."""
 
     def get(self, name: RepositoryName) -> Repository | None: ...
 
@@ -195,7 +202,7 @@ class FileManifest:
     notices: tuple[str, ...] = ()  # of the run
     committed_at: float = 0.0  # when the commit was made
     share: Share = Share()
-    group: str = ""  # of the repository, if this is its first plan
+    groups: Groups = ()  # of the repository, if this is its first plan
 
     @property
     def is_bulk(self) -> bool:
@@ -306,7 +313,7 @@ class Feeder(Protocol):
         remove has a record, PENDING without a blob, until it is removed. Idempotent while the run
         is PULLING; has no effect on any other run.
 
-        The repository gets the manifest's group if the index holds nothing of it: no ref
+        The repository gets the manifest's groups if the index holds nothing of it: no ref
         of it was ever planned.
         """
 

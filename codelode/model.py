@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, NewType
 
 from codelode.access import Label, Visibility
+from codelode.covers import Groups
 from codelode.estimates import Estimate
 from codelode.grams import Grams
 from codelode.names import Names
@@ -383,7 +384,7 @@ class FileChunks:
     refs: tuple[RefName, ...]  # the ref being indexed, and DEFAULT_REF when it is the default
     chunks: tuple[Chunk, ...] = ()
     vectors: Vectors = field(default_factory=_no_vectors)
-    group: str = ""  # of the repository
+    groups: Groups = ()  # of the repository
 
 
 @dataclass(frozen=True, slots=True)

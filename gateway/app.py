@@ -46,7 +46,7 @@ from gateway.access.attempts import GuardedAccess
 from gateway.access.followed import FollowedFile
 from gateway.access.hosts import HostReader
 from gateway.access.identity import Authenticator, ClientCertificates
-from gateway.access.rules import AccessFile
+from gateway.access.rules import AccessFile, Rules
 from gateway.access.shared_token import SharedToken
 from gateway.access.visibility import Visibilities
 from gateway.access.webhooks import WebhookConnections, Webhooks
@@ -227,7 +227,8 @@ class Gateway:
             await self._start_http(self._http, certificate)
         await self._health.start()
         self._following = [
-            asyncio.create_task(file.follow()) for file in (self._access_file, self._scopes_file)
+            asyncio.create_task(self._access_file.follow(self._announce)),
+            asyncio.create_task(self._scopes_file.follow()),
         ]
         if certificate is not None:
             self._renewal = asyncio.create_task(certificate.watch())
@@ -274,6 +275,10 @@ class Gateway:
         )
         context = certificate.context() if certificate is not None else None
         await http.start(calls.Faced(application(), face), context)
+
+    def _announce(self, rules: Rules) -> None:
+        """Tell the workers the globs of the access file that form groups of repositories."""
+        self._dependencies.ledger.set_access_globs(rules.groupings())
 
     async def stop(self, *, grace_s: float = GRACE_S) -> None:
         """Shut down: report unhealthy, let load balancers react, end streams, finish calls."""

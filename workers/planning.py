@@ -15,9 +15,9 @@ from typing import TypeVar
 import structlog
 
 from codelode import logs
-from codelode.covers import group_of
+from codelode.covers import Groups
 from codelode.errors import CodelodeError, Rejected, Unavailable
-from codelode.host_permissions import has_prefix
+from codelode.grouping import rights
 from codelode.ledger import Advance, FileManifest, Share, WorkItem
 from codelode.model import RefName, RepositoryName, Revision, Run, RunKind
 from codelode.ports import PublishedPackages
@@ -62,8 +62,8 @@ def plan(run: Run, services: Services, *, is_wanted: Callable[[], bool]) -> Adva
     alone = partial(_alone, settings, is_wanted=is_wanted)
     with _plans.taken(is_wanted):
         if run.kind is RunKind.INDEX:
-            share, group = _share(run, services), _group(run, services)
-            return alone(plan_pulled, run, fingerprint, checked_out, share, group)
+            share, groups = _share(run, services), _groups(run, services)
+            return alone(plan_pulled, run, fingerprint, checked_out, share, groups)
         survey = alone(_survey, run, fingerprint, checked_out)
         try:
             sample = alone(_sample, run, survey)
@@ -147,20 +147,15 @@ def _share(run: Run, services: Services) -> Share:
     return Share(rules.weight(run.repository), is_bulk=is_bulk)
 
 
-def _group(run: Run, services: Services) -> str:
-    """Return the group of a new repository, by its label and by its readers at the code host."""
+def _groups(run: Run, services: Services) -> Groups:
+    """Return the groups of a new repository, by the rights that are in force now."""
     repository = services.ledger.get(run.repository)
     if repository is None or services.ledger.refs(run.repository):
-        return ""
-    label = [f"label:{repository.label}"] if repository.label else []
-    for state in services.permission_states.states():
-        connection, version = state.declared.name, state.outcome.version
-        if has_prefix(repository.url, state.declared.prefix):
-            permissions = services.permissions(connection, version)
-            readers = permissions.readers_of(repository.url) if permissions else None
-            if readers is not None:
-                return group_of((*label, connection, *readers))
-    return group_of(label) if label else ""
+        return ()
+    states = services.permission_states.states()
+    return rights(services.ledger, services.api_keys, states, services.permissions).groups_of(
+        repository
+    )
 
 
 def plan_pulled(
@@ -169,11 +164,11 @@ def plan_pulled(
     fingerprint: str,
     checked_out: RefName,
     share: Share,
-    group: str,
+    groups: Groups,
 ) -> Advance:
     """Plan a run whose mirror is up to date."""
     prepared = _prepared(services, run, fingerprint, checked_out)
-    repository, manifest = run.repository, replace(prepared.manifest, share=share, group=group)
+    repository, manifest = run.repository, replace(prepared.manifest, share=share, groups=groups)
     if has_language_model(services.settings):
         manifest = replace(
             manifest, items=_by_priority(manifest, prepared.ref, repository, services)

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codelode.backends import registry
+from codelode.covers import Groups
 from codelode.errors import SchemaMismatch, Unavailable
 from codelode.host_permissions import HostPermissions
 from codelode.ledger import Ledger
 from codelode.model import EdgeKind, RefName, RepositoryName, Run
 from codelode.ports import (
+    ApiKeys,
     ChunkMaps,
     ChunkStore,
     DependencyGraph,
@@ -141,7 +143,7 @@ class Services:
         self.queries = lru_cache(maxsize=64)(self._queries)
         self.parse_version = lru_cache(maxsize=64)(self._parse_version)
         self.refs = lru_cache(maxsize=256)(self._refs)
-        self.group = lru_cache(maxsize=256)(self._group)
+        self.groups = lru_cache(maxsize=256)(self._groups)
         self.permissions = lru_cache(maxsize=4)(self._permissions)
 
     @property
@@ -234,9 +236,9 @@ class Services:
         repository = self.ledger.get(run.repository)
         return refs_of(run.resolved, default=repository.default_ref if repository else "")
 
-    def _group(self, run: Run) -> str:
-        """Return the group of the repository of a planned run. Cached: it never changes then."""
-        return self.ledger.group(run.repository)
+    def _groups(self, run: Run) -> Groups:
+        """Return the groups of the repository of a planned run. Cached: they do not change then."""
+        return self.ledger.groups_of(run.repository)
 
     def _permissions(self, name: str, version: str) -> HostPermissions | None:
         """Return the permissions of a connection. Cached by version: they take long to unpack."""
@@ -289,6 +291,10 @@ class Services:
     @cached_property
     def permission_states(self) -> PermissionStates:
         return registry.permission_states(self.settings)
+
+    @cached_property
+    def api_keys(self) -> ApiKeys:
+        return registry.api_keys(self.settings)
 
     @cached_property
     def permission_sync(self) -> PermissionSync:

@@ -215,7 +215,7 @@ def _stored_file(
     links = imports.links(file.path, parsed, layout=layout, time_s=left_s)
     return replace(
         removed,
-        group=services.group(run),
+        groups=services.groups(run),
         parsed=parsed,
         vectors=vectors,
         edges=links.edges,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 import structlog
 
 from codelode import declarations
-from codelode.errors import InvalidSettings
+from codelode.errors import CodelodeError, InvalidSettings
 
 #: Interval at which a gateway looks for changes when nobody calls it, seconds.
 FOLLOW_INTERVAL_S = 1.0
@@ -61,11 +63,20 @@ class FollowedFile(Generic[T]):
         problem = self.problem()
         return (f"{problem}; its last good version stays in force",) if problem else ()
 
-    async def follow(self) -> None:
-        """Read the file at intervals, so that the log soon says what is wrong with it."""
-        while self.path:
+    async def follow(self, tell: Callable[[T], None] = lambda _: None) -> None:
+        """Read the file at intervals, so that the log soon says what is wrong with it.
+
+        Calls `tell` with the value in force, at the beginning and after each change. If it raises a
+        CodelodeError, it is called again.
+        """
+        told: T | None = None
+        while self.path or told is None:
+            value = await asyncio.to_thread(self.current)
+            if value is not told:
+                with suppress(CodelodeError):
+                    await asyncio.to_thread(tell, value)
+                    told = value
             await asyncio.sleep(FOLLOW_INTERVAL_S)
-            await asyncio.to_thread(self.current)
 
     def require(self) -> None:
         """Raise InvalidSettings if the file cannot be used now."""

@@ -23,6 +23,7 @@ import yaml
 from codelode import declarations, repository_globs
 from codelode.access import Role
 from codelode.declarations import Wrong, items, line, text, texts
+from codelode.grouping import Globs, undescribed
 from gateway.access.followed import FollowedFile
 from gateway.access.identity import Identity
 
@@ -56,6 +57,11 @@ class Rules:
         if identity.name in self.people:
             yield self.people[identity.name]
         yield from (self.groups[name] for name in sorted(identity.groups) if name in self.groups)
+
+    def groupings(self) -> tuple[Globs, ...]:
+        """Return the lists of globs that form groups of repositories (see `codelode.grouping`)."""
+        grants = (*self.groups.values(), *self.people.values())
+        return undescribed(grant.repositories for grant in grants)
 
 
 NO_RULES = Rules()

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from codelode.access import EVERYTHING, Bounds, Label, Role, Visibility
 from codelode.bounded import put
-from codelode.covers import Known
+from codelode.covers import Groups, Known
 from codelode.ledger import Catalog
 from codelode.model import RepositoryName
 from codelode.repository_globs import Within, literals, matcher
@@ -36,7 +36,7 @@ class _Snapshot:
     labels: Mapping[RepositoryName, Label | None]
     rules: Rules
     hosts: Hosts
-    groups: Mapping[RepositoryName, str]
+    groups: Mapping[RepositoryName, Groups]
     known: Known = field(compare=False)
 
 
@@ -63,7 +63,7 @@ class Visibilities:
         self._rules = rules
         self._hosts = hosts
         self._latest = _Snapshot({}, NO_RULES, NO_HOSTS, {}, Known())
-        self._groups: Mapping[RepositoryName, str] = {}
+        self._groups: Mapping[RepositoryName, Groups] = {}
         self._grouped_at = -1  # generation of the catalog
         self._fresh: FreshCache[None, _Snapshot] = FreshCache(self._read)
         self._held: OrderedDict[_Rights, Visibility] = OrderedDict()
@@ -103,10 +103,10 @@ class Visibilities:
             self._latest = now
         return self._latest
 
-    def _grouped(self) -> Mapping[RepositoryName, str]:
+    def _grouped(self) -> Mapping[RepositoryName, Groups]:
         """Return the groups, which are read again only after a change: 10,000 take 8 ms.
 
-        Removing a repository is such a change, so its group is never kept. A group that was set a
+        Removing a repository is such a change, so its groups are never kept. Groups that were set a
         moment ago may be missing, which only makes searches slower.
         """
         generation = self._catalog.generation()

@@ -43,6 +43,7 @@ from codelode.backends.weaviate.connection import connect, connect_async
 from codelode.backends.weaviate.filters import condition
 from codelode.backends.weaviate.schema import VECTOR, Version
 from codelode.backends.weaviate.search import FIELDS
+from codelode.covers import Groups
 from codelode.model import FileChunks, Filters, HybridQuery, RepositoryName
 
 LIMIT = 100
@@ -110,10 +111,10 @@ def _replace(store: WeaviateChunkStore, files: list[FileChunks]) -> None:
 
 
 def _objects(
-    files: list[FileChunks], groups: Mapping[RepositoryName, str] = MappingProxyType({})
+    files: list[FileChunks], groups: Mapping[RepositoryName, Groups] = MappingProxyType({})
 ) -> list[Any]:
     return [
-        encode(NewObject.of(chunk, vector, file.refs, group=groups.get(file.repository, "")))
+        encode(NewObject.of(chunk, vector, file.refs, groups=groups.get(file.repository, ())))
         for file in files
         for chunk, vector in zip(file.chunks, file.vectors, strict=True)
     ]

@@ -8,8 +8,9 @@ with equally many chunks in all. A caller who sees everything takes turns with o
 queries, so that all meet the same load of the machine. The others see a random half, tenth, and
 hundredth, the repositories of every other of the 97 teams, and those but for 3 % that are private.
 `--names` says how names tell the team: each is an owner, or the first word of names of four owners,
-or does not appear in them (flat). `--groups` gives the repositories groups, as permission sync
-does: by the team alone, whose members are the readers then, or by which of these callers read them.
+or does not appear in them (flat). `--groups` gives the repositories groups: as permission sync
+does, by the team alone, whose members are the readers then, or by which of these callers read them;
+or as an access file does, in which each of these callers has as many entries as its names need.
 Each caller is then measured a second time as if the repositories had no groups.
 
 Besides the time that a caller waits, the processor time is told, which depends less on that load:
@@ -38,10 +39,11 @@ from calls import redis
 from embedded import machine
 from store import DIM, IDENTITY, Corpus, Query, load
 
-from codelode.access import EVERYTHING, Visibility
+from codelode.access import EVERYTHING, Label, Visibility
 from codelode.backends import registry
 from codelode.backends.local import LocalChunkSearch, LocalChunkStore
-from codelode.covers import Known, group_of
+from codelode.covers import Groups, Known, group_of
+from codelode.grouping import Rights, undescribed
 from codelode.ledger import FileManifest
 from codelode.model import (
     FileChunks,
@@ -53,6 +55,7 @@ from codelode.model import (
     Revision,
     chunk_id,
 )
+from codelode.repository_globs import MAX_GLOBS
 from codelode.settings import Settings
 from gateway.service.catalog import VisibleCatalog
 
@@ -63,6 +66,7 @@ FILES_PER_CALL = 128
 SHARES = {"half": 0.5, "tenth": 0.1, "hundredth": 0.01}
 TEAMS = 97
 PRIVATE = 0.03
+LABEL = Label.INTERNAL
 
 #: How the name of a repository follows from its number.
 NAMES: dict[str, Callable[[int], str]] = {
@@ -123,17 +127,26 @@ def seen_by(names: list[RepositoryName]) -> dict[str, list[RepositoryName]]:
     return seen
 
 
-def grouped(names: list[RepositoryName], by: str) -> dict[RepositoryName, str]:
-    """Return the group of each repository, by its readers."""
+def grouped(names: list[RepositoryName], by: str) -> dict[RepositoryName, Groups]:
+    """Return the groups of each repository, by its readers."""
     if by == "teams":
-        return {name: group_of([str(number % TEAMS)]) for number, name in enumerate(names)}
+        return {name: (group_of([str(number % TEAMS)]),) for number, name in enumerate(names)}
     if by == "callers":
         readers: dict[RepositoryName, list[str]] = {name: [] for name in names}
         for who, seen in seen_by(names).items():
             for name in seen:
                 readers[name].append(who)
-        return {name: group_of(found) for name, found in readers.items()}
+        return {name: (group_of(found),) for name, found in readers.items()}
+    if by == "access file":
+        rights = Rights(lists=undescribed(entries(names)))
+        return {name: rights.groups_of(Repository(name, "", label=LABEL)) for name in names}
     return {}
+
+
+def entries(names: list[RepositoryName]) -> Iterator[list[RepositoryName]]:
+    """Yield the entries of an access file that grant each caller what it sees."""
+    for seen in seen_by(names).values():
+        yield from (seen[start : start + MAX_GLOBS] for start in range(0, len(seen), MAX_GLOBS))
 
 
 def callers(names: list[RepositoryName], groups: str = "") -> dict[str, Visibility]:
@@ -293,7 +306,7 @@ def main() -> None:
     parser.add_argument("--store", choices=("local", "weaviate"), default="local")
     parser.add_argument("--repositories", default="10,1000,10000", help="by comma")
     parser.add_argument("--names", choices=tuple(NAMES), default="owners")
-    parser.add_argument("--groups", choices=("", "teams", "callers"), default="")
+    parser.add_argument("--groups", choices=("", "teams", "callers", "access file"), default="")
     parser.add_argument("--chunks", type=int, default=20_000)
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--pid-file", type=Path, help="of the Weaviate server")

@@ -1,5 +1,7 @@
 """Prefixes and groups that stand for many names."""
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,25 +11,25 @@ from codelode.covers import MAX_PREFIXES, Cover, Known, cover, group_of, prefixe
 TEAMS = frozenset(f"acme/{team}-r{number}" for team in "abcd" for number in range(50))
 FLAT = frozenset(f"acme/r{number}" for number in range(200))
 NAMES = st.from_regex(r"[ab]([/.-][ab]){0,3}", fullmatch=True)
-GROUPS = {short: group_of([short]) for short in "abc"}
+GROUPS = [tuple(map(group_of, some)) for some in ("a", "b", "ab", "bc", "abc")]
 
 
-def covers(found, name, group=""):
-    has_token = any(token in found.tokens for token in (*prefixes(name), group))
+def covers(found, name, groups=()):
+    has_token = any(token in found.tokens for token in (*prefixes(name), *groups))
     return name in found.names or (has_token and name not in found.but)
 
 
 @given(
-    known=st.dictionaries(NAMES, st.sampled_from(["", *GROUPS.values()])),
+    known=st.dictionaries(NAMES, st.sampled_from([(), *GROUPS])),
     hidden=st.frozensets(NAMES),
-    hidden_groups=st.frozensets(st.sampled_from([*GROUPS.values()])),
+    hidden_groups=st.frozensets(st.sampled_from(GROUPS)),
 )
 def test_a_cover_is_exact_and_short_or_there_is_none(known, hidden, hidden_groups):
-    names = {name for name, group in known.items() if group not in hidden_groups} - hidden
-    groups = {name: group for name, group in known.items() if group}
+    names = {name for name, some in known.items() if some not in hidden_groups} - hidden
+    groups = {name: some for name, some in known.items() if some}
     found = cover(frozenset(names), Known(frozenset(known), groups))
     if found is not None:
-        assert {name for name, group in known.items() if covers(found, name, group)} == names
+        assert {name for name, some in known.items() if covers(found, name, some)} == names
         assert 2 * sum(map(len, found)) <= len(names)
 
 
@@ -55,14 +57,14 @@ def test_names_that_prefixes_do_not_describe_have_no_cover():
 
 
 def of_teams(names):
-    """The group of each name: that of one of five teams, which no name tells."""
-    return {name: group_of([str(int(name.rpartition("r")[2]) % 5)]) for name in names}
+    """The groups of each name: that of one of five teams, which no name tells."""
+    return {name: (group_of([str(int(name.rpartition("r")[2]) % 5)]),) for name in names}
 
 
 def test_what_readers_share_stands_for_names_that_do_not_tell():
     groups = of_teams(FLAT)
     wanted = group_of("0"), group_of("1")
-    seen = {name for name in FLAT if groups[name] in wanted}
+    seen = {name for name in FLAT if groups[name][0] in wanted}
 
     assert cover(frozenset(seen), Known(FLAT)) is None
     assert cover(frozenset(seen), Known(FLAT, groups)) == (tuple(sorted(wanted)), (), ())
@@ -78,9 +80,9 @@ def test_what_readers_share_stands_for_names_that_do_not_tell():
 def test_groups_and_prefixes_describe_together_what_neither_does_alone(are_grouped_alone):
     """The teams have no groups, or each of their repositories has other readers."""
     groups = of_teams(FLAT)
-    wanted = {name for name in FLAT if groups[name] in (group_of("0"), group_of("1"))}
+    wanted = {name for name in FLAT if groups[name][0] in (group_of("0"), group_of("1"))}
     seen = frozenset(wanted | {name for name in TEAMS if name.startswith("acme/a-")})
-    alone = {name: group_of([name]) for name in TEAMS} if are_grouped_alone else {}
+    alone = {name: (group_of([name]),) for name in TEAMS} if are_grouped_alone else {}
 
     found = cover(seen, Known(TEAMS | FLAT, groups | alone))
 
@@ -90,3 +92,20 @@ def test_groups_and_prefixes_describe_together_what_neither_does_alone(are_group
 def test_a_group_follows_from_the_readers_and_is_no_prefix():
     assert group_of(["b", "a"]) == group_of(["a", "b"]) != group_of(["ab"])
     assert prefixes(f"{group_of([])}/app") == [f"{group_of([])}/"]
+
+
+def test_overlapping_groups_describe_what_each_of_their_readers_sees():
+    """40 readers see a random fifth each, so hardly two repositories have the same readers."""
+    drawn = random.Random(1)
+    seen = {reader: {*drawn.sample(sorted(FLAT), 40)} for reader in map(str, range(40))}
+    groups = {
+        name: tuple(group_of([one]) for one, names in seen.items() if name in names)
+        for name in FLAT
+    }
+    assert len({*groups.values()}) > len(FLAT) - 3
+
+    for reader, names in seen.items():
+        assert cover(frozenset(names), Known(FLAT, groups)) == ((group_of([reader]),), (), ())
+    both = cover(frozenset(seen["0"] | seen["1"] - {"acme/r1"}), Known(FLAT, groups))
+    assert {group_of(["0"]), group_of(["1"])} == {*both.tokens}
+    assert sum(map(len, both)) <= 3

@@ -137,11 +137,11 @@ def chunk(path="a.py", content="shared text", *, repository=APP, line=1, **field
     )
 
 
-def file(*chunks, path=None, refs=(MAIN,), vectors=None, repository=APP, group=""):
+def file(*chunks, path=None, refs=(MAIN,), vectors=None, repository=APP, groups=()):
     path = path or chunks[0].path
     repository = chunks[0].repository if chunks else repository
     vectors = [EAST] * len(chunks) if vectors is None else vectors
-    return FileChunks(repository, path, refs, chunks, np.array(vectors, np.float32), group)
+    return FileChunks(repository, path, refs, chunks, np.array(vectors, np.float32), groups)
 
 
 def gone(path, *, refs=(MAIN,), repository=APP):
@@ -793,8 +793,14 @@ async def test_excluded_repositories_do_not_widen_what_is_visible(index):
 REPOSITORIES = [RepositoryName(f"team{number % 3}/r{number}") for number in range(24)]
 
 
-#: The group of most repositories, which follows from no name.
-GROUPS = {name: group_of([str(at // 5)]) for at, name in enumerate(REPOSITORIES) if at % 8}
+ANN = (group_of(["ann"]),)
+
+#: The groups of most repositories, which follow from no name.
+GROUPS = {
+    name: (group_of([str(at // 5)]), *([group_of(["third"])] if at % 3 else []))
+    for at, name in enumerate(REPOSITORIES)
+    if at % 8
+}
 
 
 @pytest.fixture
@@ -812,7 +818,7 @@ def many(index):
             file(
                 chunk(f"{line}.py", words(at, line), repository=name),
                 vectors=[next(vectors)],
-                group=GROUPS.get(name, ""),
+                groups=GROUPS.get(name, ()),
             )
             for at, name in enumerate(REPOSITORIES)
             for line in (1, 2, 3)
@@ -861,7 +867,9 @@ FEW = st.lists(st.sampled_from(REPOSITORIES), unique=True, max_size=2).map(froze
 )
 @given(
     teams=st.sampled_from([(), (0,), (1, 2), (0, 1, 2)]),
-    groups=st.frozensets(st.sampled_from(sorted(set(GROUPS.values())))),
+    groups=st.frozensets(
+        st.sampled_from(sorted({group for some in GROUPS.values() for group in some}))
+    ),
     exceptions=FEW,
     registered_since=FEW,
     removed_since=st.sampled_from([(), (RepositoryName("team0/gone"),)]),
@@ -871,7 +879,7 @@ async def test_owners_and_groups_admit_what_is_visible_whatever_was_registered_s
     many, teams, groups, exceptions, registered_since, removed_since, limit
 ):
     inside = {name for name in REPOSITORIES if name.startswith(tuple(f"team{n}/" for n in teams))}
-    inside |= {name for name, group in GROUPS.items() if group in groups}
+    inside |= {name for name, some in GROUPS.items() if groups.intersection(some)}
     known = frozenset({*REPOSITORIES, *removed_since} - registered_since)
     seen = Visibility.of((inside ^ exceptions) & known, known=Known(known, GROUPS))
 
@@ -901,9 +909,9 @@ async def test_a_repository_of_another_owner_is_seen_by_those_who_see_that_owner
             assert found == seen.names - {before}
 
 
-async def test_files_that_lose_a_ref_or_are_written_again_keep_their_group(index):
+async def test_files_that_lose_a_ref_or_are_written_again_keep_their_groups(index):
     names = [RepositoryName(f"acme/r{number}") for number in range(4)]
-    groups = dict.fromkeys(names, group_of(["ann"]))
+    groups = dict.fromkeys(names, ANN)
     known = Known(frozenset([*names, RepositoryName("acme/other")]), groups)
     seen = Visibility.of(names, known=known)
 
@@ -912,23 +920,23 @@ async def test_files_that_lose_a_ref_or_are_written_again_keep_their_group(index
 
     both = (MAIN, DEV)
     index.store.replace(
-        [file(chunk(repository=n, refs=both), refs=both, group=groups[n]) for n in names]
+        [file(chunk(repository=n, refs=both), refs=both, groups=groups[n]) for n in names]
     )
     assert await found(DEV) == await found(MAIN) == set(names)
     index.store.replace([FileChunks(name, "a.py", (DEV,)) for name in names])
     assert (await found(DEV), await found(MAIN)) == (set(), set(names))
-    assert seen.cover() == ((group_of(["ann"]),), (), ())
+    assert seen.cover() == (ANN, (), ())
 
 
-async def test_a_file_that_is_written_with_another_group_replaces_that_with_the_former_one(index):
-    """A late write of a removed repository may have left a chunk with the former group."""
+async def test_a_file_that_is_written_with_other_groups_replaces_that_with_the_former_ones(index):
+    """A late write of a removed repository may have left a chunk with the former groups."""
     names = [RepositoryName(f"acme/r{number}") for number in range(4)]
     elsewhere = RepositoryName("acme/other")
-    for group in ("", group_of(["ann"]), group_of(["bob"])):
+    for groups in ((), ANN, (*ANN, group_of(["*"])), (group_of(["bob"]),)):
         index.store.replace(
-            [file(chunk(repository=name), group=group) for name in [*names, elsewhere]]
+            [file(chunk(repository=name), groups=groups) for name in [*names, elsewhere]]
         )
-        known = Known(frozenset([*names, elsewhere]), dict.fromkeys(names, group))
+        known = Known(frozenset([*names, elsewhere]), dict.fromkeys(names, groups))
         seen = Visibility.of(names, known=known)
         hits = await index.found("shared", visible=seen)
         assert sorted(hit.chunk.repository for hit in hits) == names

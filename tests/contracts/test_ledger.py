@@ -159,7 +159,7 @@ def test_a_name_that_is_registered_anew_has_no_patterns(ledger):
     assert patterns(ledger) == FilePatterns()
 
 
-def test_a_repository_has_no_label_until_it_gets_one_and_keeps_it(ledger):
+def test_a_repository_has_no_label_until_it_gets_one_and_keeps_them(ledger):
     other = RepositoryName("acme/other")
     ledger.register(Repository(other, "https://example.org/acme/other", MAIN))
     assert ledger.labels() == {APP: None, other: None}
@@ -191,44 +191,51 @@ def test_a_repository_that_a_failed_first_run_withdraws_leaves_no_label(ledger):
     assert ledger.labels() == {APP: None}
 
 
-def test_a_repository_gets_a_group_with_its_first_plan_and_keeps_it(ledger):
+def test_a_repository_gets_groups_with_its_first_plan_and_keeps_them(ledger):
     other = RepositoryName("acme/other")
     ledger.register(Repository(other, "https://example.org/acme/other", MAIN))
-    run, _ = start(ledger, item(1), group="=1")
-    assert ledger.groups() == {APP: "=1"}
+    run, _ = start(ledger, item(1), groups=("=1",))
+    assert ledger.groups() == {APP: ("=1",)}
     ledger.end(run.id, RunState.CANCELLED)
-    run, advance = start(ledger, item(1), group="=2")
+    run, advance = start(ledger, item(1), groups=("=2", "=3"))
     drain(ledger, run, advance)
     ledger.register(Repository(APP, "https://example.org/moved", MAIN))
-    assert [ledger.group(name) for name in (APP, other)] == ["=1", ""]
+    assert [ledger.groups_of(name) for name in (APP, other)] == [("=1",), ()]
 
 
-def test_a_repository_that_was_planned_without_a_group_gets_none(ledger):
+def test_a_repository_that_was_planned_without_groups_gets_none(ledger):
     run, _ = start(ledger, item(1))
     ledger.end(run.id, RunState.CANCELLED)
-    run, advance = start(ledger, item(1), group="=1", is_rebuild=True)
+    run, advance = start(ledger, item(1), groups=("=1",), is_rebuild=True)
     drain(ledger, run, advance)
     run = ledger.create(APP, RefName("dev"))
-    ledger.plan(run.id, manifest(item(1), group="=1"), ref=RefName("dev"), fingerprint=PRINT)
-    assert (ledger.groups(), ledger.group(APP)) == ({}, "")
+    ledger.plan(run.id, manifest(item(1), groups=("=1",)), ref=RefName("dev"), fingerprint=PRINT)
+    assert (ledger.groups(), ledger.groups_of(APP)) == ({}, ())
 
 
-def test_a_name_that_is_registered_anew_has_no_group_until_it_is_planned(ledger):
-    start(ledger, item(1), group="=1")
+def test_a_name_that_is_registered_anew_has_no_groups_until_it_is_planned(ledger):
+    start(ledger, item(1), groups=("=1",))
     ledger.unregister(APP)
     assert ledger.groups() == {}
     ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
-    assert (ledger.groups(), ledger.group(APP)) == ({}, "")
-    start(ledger, item(1), group="=2")
-    assert ledger.groups() == {APP: "=2"}
+    assert (ledger.groups(), ledger.groups_of(APP)) == ({}, ())
+    start(ledger, item(1), groups=("=2", "=3"))
+    assert ledger.groups() == {APP: ("=2", "=3")}
 
 
-def test_a_run_that_is_over_or_of_no_repository_sets_no_group(ledger):
+def test_the_globs_of_the_access_file_are_those_that_were_set_last(ledger):
+    assert ledger.access_globs() == ()
+    for lists in ((("*-api", "acme/*x"), ("a", "b")), (("*",),), ()):
+        ledger.set_access_globs(lists)
+        assert ledger.access_globs() == lists
+
+
+def test_a_run_that_is_over_or_of_no_repository_sets_no_groups(ledger):
     run = ledger.create(APP, MAIN)
     ledger.end(run.id, RunState.CANCELLED)
     unknown = ledger.create(RepositoryName("nobody"), MAIN)
     for one in (run, unknown):
-        ledger.plan(one.id, manifest(item(1), group="=1"), ref=MAIN, fingerprint=PRINT)
+        ledger.plan(one.id, manifest(item(1), groups=("=1",)), ref=MAIN, fingerprint=PRINT)
     assert ledger.groups() == {}
 
 

@@ -29,6 +29,7 @@ from gateway.access.visibility import VISIBILITIES_HELD, Visibilities
 from gateway.app import Gateway
 from gateway.service.requests import CreateKeyRequest, RegisterRequest, StartRequest
 from tests.examples import examples
+from tests.waiting import until
 
 ADMIN = Principal("token", Role.ADMIN, EVERYTHING)
 GOOD = """
@@ -189,6 +190,28 @@ async def test_a_gateway_reports_a_broken_file_without_being_asked(
     assert f"{path}:1: groups must be a mapping" in told
     with pytest.raises(InvalidSettings, match="must be a mapping"):
         Gateway(replace(dependencies, settings=configured))
+
+
+async def test_workers_are_told_the_globs_of_the_file_that_form_groups(
+    dependencies, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(followed, "FOLLOW_INTERVAL_S", 0.01)
+    ledger = dependencies.ledger
+    path = tmp_path / "access.yaml"
+    path.write_text(
+        "groups: {a: {repositories: [x/*, '*-api']}, b: {repositories: ['*-api', x/*, y/**]}}\n"
+        "people: {'user:ann': {repositories: ['*/web']}, 'user:bob': {repositories: [x/y]}}\n"
+    )
+    configured = Settings(listen="127.0.0.1:0", data=tmp_path, access_file=str(path))
+    gateway = Gateway(replace(dependencies, settings=configured))
+    await gateway.start()
+    try:
+        listed = (("*-api",), ("*/web",))
+        await until(lambda: ledger.access_globs() == listed, "the globs")
+        path.write_text("groups: {a: {repositories: [x/*]}}\n")
+        await until(lambda: ledger.access_globs() == (), "the globs of the new version")
+    finally:
+        await gateway.stop(grace_s=0)
 
 
 # Globs

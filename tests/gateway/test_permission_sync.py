@@ -142,14 +142,14 @@ async def test_groups_are_followed_and_describe_what_is_visible_whatever_the_rea
     for number, name in enumerate(names):
         world.catalog.register(Repository(name, "https://git.example/acme/app", RefName("main")))
         if number < 4:
-            plan(world.catalog, name, group="=1")
+            plan(world.catalog, name, groups=("=1",))
 
     visible = await world.visible(ANN)
     assert visible.names == {"acme/app", *names}
-    assert visible.known.groups == dict.fromkeys(names[:4], "=1")
+    assert visible.known.groups == dict.fromkeys(names[:4], ("=1",))
     for name in names[4:]:
-        plan(world.catalog, name, group="=2")
-    later = dict.fromkeys(names[4:], "=2")
+        plan(world.catalog, name, groups=("=2",))
+    later = dict.fromkeys(names[4:], ("=2",))
     assert (await world.visible(ANN)).known.groups == visible.known.groups | later
     world.catalog.unregister(names[0])
     world.catalog.removal_finished(names[0])
@@ -160,9 +160,9 @@ async def test_groups_are_followed_and_describe_what_is_visible_whatever_the_rea
     assert (await world.visible(ANN)).names == frozenset()
 
 
-def plan(catalog, name, *, group):
+def plan(catalog, name, *, groups):
     run = catalog.create(name, RefName("main"))
-    manifest = FileManifest(Revision("1" * 40), (), group=group)
+    manifest = FileManifest(Revision("1" * 40), (), groups=groups)
     catalog.plan(run.id, manifest, ref=RefName("main"), fingerprint="")
 
 

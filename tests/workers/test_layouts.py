@@ -15,7 +15,8 @@ import threading
 import pytest
 
 from codelode import jobs
-from codelode.access import Label
+from codelode.access import Label, Role
+from codelode.api_keys import ApiKey
 from codelode.errors import Rejected
 from codelode.ledger import FileManifest, WorkItem
 from codelode.model import (
@@ -228,6 +229,28 @@ def test_a_pull_puts_repositories_with_the_same_label_into_a_group(make, tmp_pat
     groups = own.ledger.groups()
     assert groups.keys() == {"a", "b", "c"}
     assert groups["a"] == groups["b"] != groups["c"]
+
+
+def test_a_pull_groups_repositories_by_the_entries_of_the_access_file_and_by_keys(make, tmp_path):
+    own = make()
+    own.ledger.set_access_globs([("*-api", "web")])
+    key = ApiKey("1", "ci", "", Role.READER, (("*-a*",), ("a*", "b/*")), 0.0, "root")
+    assert own.api_keys.add(key)
+    for name in ("a-api", "b-api", "c-app", "d", "web"):
+        folder = commit(tmp_path / name, {"a.py": "a = 1\n"})
+        own.ledger.register(Repository(RepositoryName(name), str(folder)))
+        own.ledger.set_label(RepositoryName(name), Label.INTERNAL)
+        run = own.ledger.create(RepositoryName(name), DEFAULT_REF)
+        planning.plan(run, own, is_wanted=lambda: True)
+
+    groups = own.ledger.groups()
+    (label,) = groups["d"]
+    (_, listed), (_, key) = groups["web"], groups["c-app"]
+    (_, *of_b), (_, *of_a) = groups["b-api"], groups["a-api"]
+    assert {some[0] for some in groups.values()} == {label}
+    assert of_b == [listed, *of_b[1:]]
+    assert {*of_a} > {*of_b} > {listed}
+    assert key in of_b
 
 
 def test_a_layout_is_the_same_after_it_was_kept():

@@ -15,6 +15,7 @@ import structlog
 
 from codelode.backends import engine
 from codelode.counts import counted
+from codelode.covers import Groups
 from codelode.errors import Busy, Corrupt, Rejected, Unavailable
 from codelode.ledger import Ledger
 from codelode.model import (
@@ -95,7 +96,7 @@ class _Plan:
     leaving: Mapping[str, str]
     notes: Mapping[str, str] = field(default_factory=dict)
     queries: Sequence[FileRecord] = ()
-    group: str = ""  # of the repository
+    groups: Groups = ()  # of the repository
     kept: int = 0
 
 
@@ -184,8 +185,8 @@ class Build:
         built = self.swap.built(place)
         records = {one.path: one for one in self.ledger.all(*place)}
         queries = sorted(filter(is_query, records.values()), key=lambda one: one.path)
-        group = self.ledger.group(repository.name)  # read after the records, which came after it
-        shaped_by = self._digest(queries) + group
+        groups = self.ledger.groups_of(repository.name)  # after the records, which came after them
+        shaped_by = self._digest(queries) + "".join(groups)
         wanted = {path: one for path, one in records.items() if _is_held(one)}
         noted = ((path, _note(one, refs, shaped_by)) for path, one in wanted.items())
         notes = {path: note for path, note in noted if built.get(path) != note}
@@ -194,7 +195,7 @@ class Build:
         leaving |= {path: note for path, note in built.items() if path not in wanted}
         stale = [wanted[path] for path in notes]
         kept = len(wanted) - len(stale)
-        return _Plan(place, refs, stale, leaving, notes, queries, group, kept)
+        return _Plan(place, refs, stale, leaving, notes, queries, groups, kept)
 
     def _digest(self, queries: Sequence[FileRecord]) -> str:
         """Digest the queries that files are parsed with: the ref's and the operator's."""
@@ -330,7 +331,7 @@ class Build:
                         file.path,
                         file.blob,
                         plan.refs,
-                        group=plan.group,
+                        groups=plan.groups,
                         parsed=found.parsed,
                         vectors=self._rounded(rows),
                         summaries=found.summaries,
@@ -408,7 +409,7 @@ def _note(record: FileRecord, refs: tuple[RefName, ...], shaped_by: str) -> str:
     """Return the note on a file; if it changes, the file is built again.
 
     It has the blob, the number of summaries (which are added later, as by `codelode enrich`, and
-    never replaced), the digest of the queries with the group, and whether the file is at the
+    never replaced), the digest of the queries with the groups, and whether the file is at the
     default ref.
     """
     made = f"{record.summaries}/{record.summaries_missing}"

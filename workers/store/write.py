@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from codelode.counts import counted
+from codelode.covers import Groups
 from codelode.model import (
     DEFAULT_REF,
     NO_SUMMARIES,
@@ -47,7 +48,7 @@ class StoredFile:
     edges: tuple[Edge, ...] = ()
     names: tuple[str, ...] = ()  # of the reference index
     summaries: Summaries = NO_SUMMARIES
-    group: str = ""  # of the repository
+    groups: Groups = ()  # of the repository
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -97,7 +98,7 @@ def file_chunks(file: StoredFile) -> FileChunks:
         refs=file.refs,
         summaries=file.summaries,
     )
-    return FileChunks(file.repository, file.path, file.refs, chunks, file.vectors, file.group)
+    return FileChunks(file.repository, file.path, file.refs, chunks, file.vectors, file.groups)
 
 
 def _record(file: StoredFile, chunks: int) -> FileRecord:

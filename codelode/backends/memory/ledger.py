@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 from codelode.access import Label, Visibility
+from codelode.covers import Groups
 from codelode.estimates import Estimate
 from codelode.ledger import (
     AHEAD,
@@ -115,7 +116,8 @@ class MemoryLedger:
         self._stages = stages
         self._lock = threading.RLock()
         self._repositories: dict[RepositoryName, Repository] = {}
-        self._groups: dict[RepositoryName, str] = {}
+        self._groups: dict[RepositoryName, Groups] = {}
+        self._access_globs: tuple[tuple[str, ...], ...] = ()
         self._successors: dict[RunId, RunId] = {}
         self._refs: dict[RepositoryName, dict[RefName, RefStatus]] = {}
         self._files: dict[RepositoryRef, dict[str, FileRecord]] = {}
@@ -174,12 +176,20 @@ class MemoryLedger:
         return {name: repository.url for name, repository in self._repositories.items()}
 
     @_atomic
-    def groups(self) -> Mapping[RepositoryName, str]:
+    def set_access_globs(self, lists: Sequence[tuple[str, ...]]) -> None:
+        self._access_globs = tuple(lists)
+
+    @_atomic
+    def access_globs(self) -> tuple[tuple[str, ...], ...]:
+        return self._access_globs
+
+    @_atomic
+    def groups(self) -> Mapping[RepositoryName, Groups]:
         return dict(self._groups)
 
     @_atomic
-    def group(self, name: RepositoryName) -> str:
-        return self._groups.get(name, "")
+    def groups_of(self, name: RepositoryName) -> Groups:
+        return self._groups.get(name, ())
 
     @_atomic
     def get(self, name: RepositoryName) -> Repository | None:
@@ -436,7 +446,7 @@ class MemoryLedger:
         plan.patterns, plan.committed_at = manifest.patterns, manifest.committed_at
         plan.planned = self._now()
         plan.weight = manifest.share.weight
-        self._set_group(found.repository, manifest.group)
+        self._set_groups(found.repository, manifest.groups)
         self._mark_unclean(found.repository, ref, fingerprint, is_rebuild=manifest.is_rebuild)
         self._record(self._files.setdefault((found.repository, ref), {}), manifest)
         known = self._repositories.get(found.repository)
@@ -593,9 +603,9 @@ class MemoryLedger:
 
     # Steps inside the lock
 
-    def _set_group(self, name: RepositoryName, group: str) -> None:
-        if group and name in self._repositories and not self._refs.get(name):
-            self._groups.setdefault(name, group)
+    def _set_groups(self, name: RepositoryName, groups: Groups) -> None:
+        if groups and name in self._repositories and not self._refs.get(name):
+            self._groups.setdefault(name, groups)
 
     def _come(self, run: RunId, stage: str) -> float:
         """Return what the run has spent at the stage, where it has files now."""

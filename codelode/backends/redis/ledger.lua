@@ -8,7 +8,8 @@
 --                     before the last
 --   include, exclude  HASH name -> JSON list of patterns
 --   labels            HASH name -> label, or '' for none
---   groups            HASH name -> group, of those that have one
+--   groups            HASH name -> groups, of those that have any
+--   access_globs      JSON list of lists of globs of the access file
 --   refs:NAME         HASH ref -> JSON [revision|"", fingerprint, is_clean, indexed_at, patterns,
 --                     committed_at]; those of old releases end before one of the last two
 --   files:NAME:REF    HASH path -> JSON [blob, state, reason, language, health, chunks,
@@ -388,7 +389,7 @@ return found
 
 --- plan_open
 -- run, revision, ref, fingerprint, digest of patterns, JSON list of notices, time of the commit,
--- group or '' -> 1 when the run may be planned
+-- groups or '' -> 1 when the run may be planned
 local run, revision, ref, fingerprint = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 if run_field(run, 'state') ~= 'pulling' then return 0 end
 local repository = run_field(run, 'repository')

@@ -22,6 +22,7 @@ from codelode import estimates
 from codelode.access import Label, Visibility
 from codelode.backends.redis import scripts
 from codelode.backends.redis.connection import translated
+from codelode.covers import Groups
 from codelode.errors import NotFound
 from codelode.estimates import Estimate
 from codelode.ledger import (
@@ -143,15 +144,24 @@ class RedisLedger:
             found: Any = self._client.hgetall(self._key("repositories"))
         return {RepositoryName(name.decode()): _url(value) for name, value in found.items()}
 
-    def groups(self) -> Mapping[RepositoryName, str]:
+    def set_access_globs(self, lists: Sequence[tuple[str, ...]]) -> None:
+        with translated():
+            self._client.set(self._key("access_globs"), json.dumps(lists))
+
+    def access_globs(self) -> tuple[tuple[str, ...], ...]:
+        with translated():
+            found: Any = self._client.get(self._key("access_globs"))
+        return tuple(map(tuple, json.loads(found or b"[]")))
+
+    def groups(self) -> Mapping[RepositoryName, Groups]:
         with translated():
             found: Any = self._client.hgetall(self._key("groups"))
-        return {RepositoryName(name.decode()): group.decode() for name, group in found.items()}
+        return {RepositoryName(name.decode()): _groups(value) for name, value in found.items()}
 
-    def group(self, name: RepositoryName) -> str:
+    def groups_of(self, name: RepositoryName) -> Groups:
         with translated():
             found: Any = self._client.hget(self._key("groups"), name)
-        return (found or b"").decode()
+        return _groups(found or b"")
 
     def get(self, name: RepositoryName) -> Repository | None:
         (found,) = self.get_all([name])
@@ -351,7 +361,7 @@ class RedisLedger:
     ) -> Advance:
         notices = json.dumps(manifest.notices)
         described = (manifest.patterns, notices, int(manifest.committed_at))
-        opening = (manifest.revision, ref, fingerprint, *described, manifest.group)
+        opening = (manifest.revision, ref, fingerprint, *described, " ".join(manifest.groups))
         if not self._run_script("plan_open", run, *opening):
             return Advance()
         is_rebuild = int(manifest.is_rebuild)
@@ -627,6 +637,10 @@ def _ref_status(ref: RefName, value: bytes, counts: Mapping[bytes, bytes]) -> Re
         patterns=more[0] if more else "",
         committed_at=float(more[1]) if len(more) > 1 else 0.0,
     )
+
+
+def _groups(stored: bytes) -> Groups:
+    return tuple(stored.decode().split())
 
 
 def _health(counts: Mapping[bytes, bytes]) -> tuple[LanguageHealth, ...]:

@@ -31,7 +31,7 @@ from weaviate.classes.data import DataObject
 from codelode import grams
 from codelode.backends import words
 from codelode.backends.weaviate.schema import VECTOR
-from codelode.covers import prefixes
+from codelode.covers import Groups, prefixes
 from codelode.errors import SchemaMismatch
 from codelode.model import Category, Chunk, ChunkId, Kind, RefName
 from codelode.names import Names, names_of
@@ -92,7 +92,7 @@ class NewObject(NamedTuple):
     chunk: Chunk
     vector: Vector
     refs: Collection[RefName]
-    group: str
+    groups: Groups
     facts: str
     grams: Callable[[], str]
 
@@ -104,21 +104,21 @@ class NewObject(NamedTuple):
         refs: Collection[RefName],
         grams: Callable[[], str] = str,
         *,
-        group: str = "",
+        groups: Groups = (),
     ) -> NewObject:
         """Derive the id: two objects have equal ids exactly if everything stored is equal.
 
         `grams` returns the trigrams of the file of a first chunk, which follow from its id.
-        `group`: see `Catalog.groups`.
+        `groups`: see `Catalog.groups`.
         """
         facts = _facts(chunk, refs)
         made = blake2b(facts.encode(), digest_size=16)
         made.update(text(chunk.content).encode())
         made.update(np.ascontiguousarray(vector, np.float32).tobytes())
-        made.update(group.encode())
+        made.update("".join(groups).encode())
         id = uuid5(_NAMESPACE, f"{chunk.id} {made.hexdigest()}")
         id = UUID(int=id.int & ~_LAST_DIGIT | CATEGORY_DIGITS.index(chunk.category))
-        return cls(id, chunk, vector, refs, group, facts, grams)
+        return cls(id, chunk, vector, refs, groups, facts, grams)
 
     @property
     def file(self) -> str:
@@ -139,7 +139,7 @@ def encode(new: NewObject) -> DataObject[Any, Any]:
     properties = {
         **_path_properties(chunk.path),
         "repository": text(chunk.repository),
-        "prefixes": [*prefixes(text(chunk.repository)), *filter(None, [new.group])],
+        "prefixes": [*prefixes(text(chunk.repository)), *new.groups],
         "bucket": chunk.id[:_BUCKET_DIGITS],
         "language": text(chunk.language),
         "kind": chunk.kind.value,
@@ -194,10 +194,10 @@ def decode_identity(properties: Mapping[str, Any]) -> StoredChunk:
     return StoredChunk(ChunkId(id), repository, path, frozenset(refs))
 
 
-def group_in(properties: Mapping[str, Any]) -> str:
-    """Return the group of an object that was read with the properties `facts` and `prefixes`."""
+def groups_in(properties: Mapping[str, Any]) -> Groups:
+    """Return the groups of an object that was read with the properties `facts` and `prefixes`."""
     repository = decode_identity(properties).repository
-    return next(iter((properties["prefixes"] or [])[len(prefixes(repository)) :]), "")
+    return tuple((properties["prefixes"] or [])[len(prefixes(repository)) :])
 
 
 def vector_of(object: Any, dim: int) -> Vector:

@@ -60,4 +60,4 @@ def _wanted(files: Sequence[FileChunks], stored: Iterable[StoredChunk]) -> Itera
             refs = _stored_refs(file.refs) | refs_before[chunk.id]
             has_grams = chunk.id in texts
             grams = partial(grams_text, texts[chunk.id]) if has_grams else str
-            yield NewObject.of(chunk, vector, refs, grams, group=file.group)
+            yield NewObject.of(chunk, vector, refs, grams, groups=file.groups)

@@ -28,7 +28,7 @@ from weaviate.classes.config import (
 )
 
 #: Incremented with every change to the properties or to how their text is made. The groups in
-#: `prefixes` needed none: the ledger has no group for a repository whose chunks lack it.
+#: `prefixes` needed none: the ledger has no groups for a repository whose chunks lack them.
 SCHEMA_VERSION = 8
 
 EF = 128

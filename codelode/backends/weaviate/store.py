@@ -35,7 +35,7 @@ from codelode.backends.weaviate.codec import (
     decode_identity,
     encode,
     file_name,
-    group_in,
+    groups_in,
     text,
     vector_of,
 )
@@ -190,8 +190,8 @@ def _reduced(objects: Objects, refs: Mapping[UUID, Refs], *, dim: int) -> Iterat
     """Yield the objects that replace stored ones which lose refs."""
     for found in batch.by_ids(objects, refs, [*DISPLAYED, "grams", "prefixes"]):
         chunk, vector = decode(found.properties).chunk, vector_of(found, dim)
-        grams, group = found.properties["grams"] or "", group_in(found.properties)
-        yield NewObject.of(chunk, vector, refs[found.uuid], partial(str, grams), group=group)
+        grams, groups = found.properties["grams"] or "", groups_in(found.properties)
+        yield NewObject.of(chunk, vector, refs[found.uuid], partial(str, grams), groups=groups)
 
 
 def _stored(objects: Objects, files: Sequence[FileChunks]) -> Mapping[UUID, StoredChunk]:

@@ -14,7 +14,7 @@ from codelode.backends.weaviate.codec import (
     category_of,
     decode,
     encode,
-    group_in,
+    groups_in,
     mark_whitespace,
 )
 from codelode.backends.weaviate.schema import SCHEMA_VERSION
@@ -46,20 +46,24 @@ def test_an_object_is_decoded_once_and_a_full_cache_drops_its_older_half(chunk_o
     assert again == first[0] == decode(objects[0].properties)
 
 
-def test_a_group_is_beside_the_prefixes_and_an_object_without_one_is_as_before_there_were_groups():
+def test_groups_are_beside_the_prefixes_and_objects_with_one_or_none_are_as_in_former_releases():
     here = chunk("a.py", "x = 1", repository="acme/pay-api")
-    plain, grouped = (
-        encode(NewObject.of(here, NOTHING, ["main"], group=group)) for group in ("", "=12ab")
+    given = ((), ("=12ab",), ("=12ab", "=34cd"))
+    plain, grouped, divided = (
+        encode(NewObject.of(here, NOTHING, ["main"], groups=groups)) for groups in given
     )
 
     assert str(plain.uuid) == "54b6cea6-92e8-58a7-ae18-8af4b5c94940"
+    assert str(grouped.uuid) == "9da24a30-f104-5748-8b88-aeb2feb15830"
     assert plain.properties["prefixes"] == ["acme/", "acme/pay-"]
     assert grouped.uuid != plain.uuid
     assert grouped.properties == {
         **plain.properties,
         "prefixes": ["acme/", "acme/pay-", "=12ab"],
     }
-    assert [group_in(one.properties) for one in (plain, grouped)] == ["", "=12ab"]
+    assert divided.uuid not in (plain.uuid, grouped.uuid)
+    assert divided.properties["prefixes"] == ["acme/", "acme/pay-", "=12ab", "=34cd"]
+    assert [groups_in(one.properties) for one in (plain, grouped, divided)] == list(given)
 
 
 def test_the_meaning_of_an_ids_last_digit_changes_with_the_schema_only():

@@ -111,7 +111,7 @@ class World:
         self.ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
         self.told = []
 
-    def index(self, files, *, ref=MAIN, repository=APP, complete=True, skipped=(), group=""):
+    def index(self, files, *, ref=MAIN, repository=APP, complete=True, skipped=(), groups=()):
         """A run of the ref that indexes these (None: removes); the old index is not looked at."""
         items = [
             WorkItem(path, BlobId("") if text is None else self.blobs.add(text))
@@ -122,7 +122,7 @@ class World:
             FileRecord(path, blob, FileState.SKIPPED, reason)
             for path, (blob, reason) in dict(skipped).items()
         ]
-        manifest = FileManifest(Revision("1" * 40), tuple(items), tuple(left_out), group=group)
+        manifest = FileManifest(Revision("1" * 40), tuple(items), tuple(left_out), groups=groups)
         self.ledger.plan(run.id, manifest, ref=ref, fingerprint="p, old")
         if complete:
             self.ledger.done(run.id, [_record(item) for item in items])
@@ -208,21 +208,21 @@ async def test_what_changes_between_two_looks_is_caught_up(world):
     assert await world.stored() == {"a.py": "def changed(): 1\n", "c.py": "def c(): 3\n"}
 
 
-async def test_chunks_are_built_with_the_group_of_the_repository_at_the_swap(world):
+async def test_chunks_are_built_with_the_groups_of_the_repository_at_the_swap(world):
     files = {"a.py": "def a(): 1\n", "b.py": "def b(): 2\n"}
-    world.index(files, group="=1")
+    world.index(files, groups=("=1",))
     build = world.build()
     build.store = stored = Recorded(build.store)
     build.look()
-    assert stored.groups == dict.fromkeys(files, "=1")
+    assert stored.groups == dict.fromkeys(files, ("=1",))
     world.ledger.unregister(APP)
     world.ledger.removal_finished(APP)
     world.ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
-    world.index(files, group="=2")
+    world.index(files, groups=("=2", "=3"))
 
     build(before="old")
 
-    assert stored.groups == dict.fromkeys(files, "=2")
+    assert stored.groups == dict.fromkeys(files, ("=2", "=3"))
     assert await world.stored() == files
 
 
@@ -233,7 +233,7 @@ class Recorded:
         self._store, self.groups = store, {}
 
     def replace(self, files):
-        self.groups |= {one.path: one.group for one in files if one.chunks}
+        self.groups |= {one.path: one.groups for one in files if one.chunks}
         self._store.replace(files)
 
     def __getattr__(self, name):

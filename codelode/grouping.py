@@ -1,0 +1,102 @@
+"""Find the groups of a repository: repositories about which the same rights decide share them.
+
+A repository has a group by its label and its readers at the code host together, because there may
+be thousands of readers. It has another group, by its label and the list, for each list of globs
+that matches its name: those of the access file and of API keys. Lists thus form as many groups as
+there are lists, however their repositories overlap.
+
+Most globs form no group, because a filter describes what they match in few terms anyway (see
+`covers`): all prefixes of names, such as `payments/*`, and lists of few names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeAlias
+
+from codelode.covers import Groups, group_of
+from codelode.globs import is_literal
+from codelode.host_permissions import HostPermissions, SyncState, has_prefix
+from codelode.ledger import Catalog
+from codelode.model import Repository
+from codelode.ports import ApiKeys
+from codelode.repository_globs import MAX_GLOBS, matcher
+
+#: A list with more names than this forms a group. A person may have many entries in the access
+#: file, so each should add few terms to a filter.
+FEW_NAMES = 16
+
+#: Most lists of the access file, and of API keys, that form groups, because the name of each new
+#: repository is compared with all of them: 1,000 lists of wildcards take 10 ms.
+MAX_LISTS = 1_000
+
+#: Most lists that give groups to a repository, those of the access file first, so that a chunk
+#: stays small.
+MAX_MATCHING = 16
+
+Globs: TypeAlias = tuple[str, ...]
+
+#: A glob for all names with a prefix that `covers.prefixes` returns, or for all names.
+_PREFIX = re.compile(r"(?:[^*?]*[/._-])?\*\*?")
+
+
+def undescribed(lists: Iterable[Sequence[str]], *, few_names: int = FEW_NAMES) -> tuple[Globs, ...]:
+    """Return the globs of each list that a filter cannot describe in few terms, each list once."""
+    found = {tuple(sorted({*_undescribed(globs, few_names)})) for globs in lists}
+    return tuple(sorted(found - {()}))[:MAX_LISTS]
+
+
+def _undescribed(globs: Sequence[str], few_names: int) -> Iterator[str]:
+    is_long = sum(map(is_literal, globs)) > few_names
+    for glob in globs:
+        if is_long if is_literal(glob) else not _PREFIX.fullmatch(glob):
+            yield glob
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Everything besides labels that decides who sees repositories, as it was at one moment.
+
+    `permissions` returns those of a connection, by its name and their version.
+    """
+
+    states: Sequence[SyncState] = ()
+    permissions: Callable[[str, str], HostPermissions | None] = lambda *_: None
+    lists: tuple[Globs, ...] = ()  # of the access file, then of API keys
+
+    def groups_of(self, repository: Repository) -> Groups:
+        """Return the groups of the repository."""
+        label = [f"label:{repository.label}"] if repository.label else []
+        readers = [*label, *self._readers(repository.url)]
+        matching = (globs for globs in self.lists if matcher(globs)(repository.name))
+        return (
+            *([group_of(readers)] if readers else []),
+            *(group_of([*label, *globs]) for globs in islice(matching, MAX_MATCHING)),
+        )
+
+    def _readers(self, url: str) -> Iterator[str]:
+        """Yield the connection that governs the repository, and the accounts that read it there."""
+        for state in self.states:
+            connection, version = state.declared.name, state.outcome.version
+            if has_prefix(url, state.declared.prefix):
+                permissions = self.permissions(connection, version)
+                readers = permissions.readers_of(url) if permissions else None
+                if readers is not None:
+                    yield from (connection, *readers)
+                    return
+
+
+def rights(
+    catalog: Catalog,
+    keys: ApiKeys,
+    states: Sequence[SyncState],
+    permissions: Callable[[str, str], HostPermissions | None],
+) -> Rights:
+    """Return the present rights. Reading 10,000 keys takes 0.15 s."""
+    bounds = (globs for key in keys.all() for globs in key.bounds)
+    # A key names at most MAX_GLOBS repositories, which is few in the filter of its only caller.
+    of_keys = undescribed(bounds, few_names=MAX_GLOBS)
+    return Rights(states, permissions, tuple(dict.fromkeys((*catalog.access_globs(), *of_keys))))
