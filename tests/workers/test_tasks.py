@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from codelode import jobs
 from codelode.access import EVERYTHING
 from codelode.errors import Unavailable
-from codelode.ledger import FileManifest, WorkItem
+from codelode.ledger import Advance, FileManifest, WorkItem
 from codelode.model import (
     DEFAULT_REF,
     BlobId,
@@ -26,7 +26,7 @@ from codelode.settings import load
 from codelode.stages import FILE_STAGES
 from tests.waiting import wait_until
 from tests.workers import test_layouts
-from workers import services
+from workers import planning, services
 from workers.delivery import tasks, upkeep
 from workers.delivery.app import app as celery_app
 from workers.delivery.files import Job
@@ -254,6 +254,44 @@ def test_a_run_that_supersedes_another_is_pulled(own, messages):
 
     assert own.ledger.run(run).state is RunState.CANCELLED
     assert {"run": newer.id} in [sent for sent, _ in messages(jobs.PULL)]
+
+
+@pytest.mark.parametrize("paths", [("a.py",), ()], ids=["with files", "without files"])
+def test_a_stored_plan_is_wanted_until_what_follows_from_it_is_sent(
+    own, messages, monkeypatch, paths
+):
+    run = start(own)
+    following = own.ledger.create(APP, RefName("dev")).id
+
+    def plan_and_check(found, services, *, is_wanted):
+        manifest = FileManifest(Revision("b" * 40), tuple(WorkItem(path, BLOB) for path in paths))
+        advance = own.ledger.plan(found.id, manifest, ref=DEFAULT_REF, fingerprint="")
+        assert is_wanted()
+        return advance
+
+    monkeypatch.setattr(planning, "plan", plan_and_check)
+
+    tasks.pull(run)
+
+    assert [sent["path"] for sent, _ in messages("parse")] == list(paths)
+    assert messages(jobs.PULL) == ([] if paths else [({"run": following}, 0)])
+
+
+def test_the_plan_of_a_run_that_is_cancelled_or_gone_is_not_wanted(own, monkeypatch):
+    wanted = []
+
+    def end_and_check(found, services, *, is_wanted):
+        own.ledger.end(found.id, RunState.CANCELLED)
+        wanted.append(is_wanted())
+        own.ledger.unregister(APP)
+        wanted.append(is_wanted())
+        return Advance()
+
+    monkeypatch.setattr(planning, "plan", end_and_check)
+
+    tasks.pull(start(own))
+
+    assert wanted == [False, False]
 
 
 def test_a_run_whose_workers_died_too_often_fails(own):

@@ -214,7 +214,7 @@ def _plan(run: RunId) -> None:
     if attempt:
         plan: Callable[..., Advance] = resolve_name(PULL.work)
         found = delivery().existing(run)
-        delivery().publish(run, plan(found, services(), is_wanted=partial(_is_pulling, run)))
+        delivery().publish(run, plan(found, services(), is_wanted=partial(_is_wanted, run)))
         if found.kind is RunKind.INDEX:
             _follow_refs(found.repository)
         else:
@@ -245,13 +245,17 @@ def _follow_refs(name: RepositoryName) -> None:
             ledger.remove_ref(name, ref)
 
 
-def _is_pulling(run: RunId) -> bool:
-    """Return whether the run still waits for its plan; it is over once it was cancelled."""
+def _is_wanted(run: RunId) -> bool:
+    """Return whether the plan of the run is wanted: it exists and was neither cancelled nor failed.
+
+    The plan is also wanted once it is stored, and even if it leaves the run with nothing to do,
+    because then its first files, or the next run of the repository, still have to be sent.
+    """
     try:
         found = services().ledger.run(run)
     except Unavailable:
         return True
-    return found is not None and found.state is RunState.PULLING
+    return found is not None and found.state not in (RunState.CANCELLED, RunState.FAILED)
 
 
 def _pull_again(run: RunId, *, in_s: float, retries: int, reason: str) -> None:
