@@ -12,9 +12,12 @@ from tests.agents import Agent, Refused
 HOSTILE = "src/\x1b[31m\u202e\nevil.py"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def agent(cluster):
-    """An agent that finds the cluster by its data folder, as every command does."""
+    """Start an agent for all tests; to start one takes 2 s of processor time.
+
+    It finds the cluster by its data folder, as every command does.
+    """
     with Agent({"CODELODE_DATA": str(cluster.data)}) as started:
         yield started
 
