@@ -89,7 +89,9 @@ SYNCED = "team0/"
 HOST = SyncDeclaration("work", "gitea", f"host.example/{SYNCED}", 300, 3600, emails=False, claim="")
 
 #: The words that occur in one repository each, and the ids of runs.
-CANARY = re.compile(r"zq[a-z]{8}qz|\b[0-9a-f]{16}\b", re.IGNORECASE)
+WORD = re.compile(r"zq[a-z]{8}qz")
+RUN = re.compile(r"\b[0-9a-f]{16}\b", re.ASCII)
+CANARY = re.compile(f"{WORD.pattern}|{RUN.pattern}", re.ASCII)
 
 
 def word(dice):
@@ -99,7 +101,7 @@ def word(dice):
 # The organisation
 
 
-@dataclass
+@dataclass(eq=False)
 class Repo:
     name: str
     word: str
@@ -126,7 +128,7 @@ class Repo:
         }
 
 
-@dataclass
+@dataclass(eq=False)
 class Caller:
     """A principal, with what the oracle has to know of it."""
 
@@ -157,7 +159,12 @@ class Organisation:
 
     def visible(self, caller):
         """The repositories that the caller sees, by the words of docs/security.md."""
-        return [one for one in self.repositories if self._sees(caller, one)]
+        role = self.role(caller)
+        own = [glob for globs in caller.bounds for glob in globs]
+        given = own + [
+            glob for entry in self._entries(caller) for glob in entry.get("repositories", ())
+        ]
+        return [one for one in self.repositories if self._sees(caller, one, role, given)]
 
     def role(self, caller):
         roles = [caller.role, *(entry.get("role", "reader") for entry in self._entries(caller))]
@@ -168,10 +175,10 @@ class Organisation:
         own = [people[caller.name]] if caller.name in people else []
         return own + [groups[group] for group in caller.groups]
 
-    def _sees(self, caller, one):
+    def _sees(self, caller, one, role, given):
         if not all(any(covers(glob, one.name) for glob in globs) for globs in caller.bounds):
             return False
-        if self.role(caller) == "admin":
+        if role == "admin":
             return True
         if one.name.startswith(SYNCED):
             if one.name not in self.host.get(caller.name, ()):
@@ -180,10 +187,6 @@ class Organisation:
                 return True
         if one.label == "public":
             return True
-        own = [glob for globs in caller.bounds for glob in globs]
-        given = own + [
-            glob for entry in self._entries(caller) for glob in entry.get("repositories", ())
-        ]
         if one.label == "internal":
             return any(covers(glob, one.name) for glob in given)
         return one.label == "private" and one.name in given
@@ -732,13 +735,17 @@ def served(tmp_path, monkeypatch):
 
 
 def marks(text):
-    return set(CANARY.findall(text))
+    """Return the marks in the text in lower case. One search for both takes four times as long."""
+    text = text.lower()
+    return {*WORD.findall(text), *RUN.findall(text)}
 
 
 def assert_hidden(made, caller, request, text, seen):
     """Check that the text has no mark of a hidden repository, except those of the request."""
-    hidden = {mark for one in made.repositories if one not in seen for mark in one.marks}
-    leaked = marks(text) & hidden - marks(request)
+    found = marks(text) - marks(request)
+    leaked = found and found & {
+        mark for one in made.repositories if one not in seen for mark in one.marks
+    }
     assert not leaked, (caller, request, text, leaked)
 
 
