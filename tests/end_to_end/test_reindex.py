@@ -397,6 +397,7 @@ main()
         pytest.param("weaviate", True, id="weaviate-drop"),
     ],
     indirect=["store"],
+    scope="session",  # else the cluster of the module would be started anew for each test
 )
 def test_killed_right_after_publishing_no_file_is_indexed_again(indexed, git, model, is_dropping):
     choice = {"embedder": "openai", "embedding_model": model}
@@ -442,6 +443,7 @@ def described(make_cluster, shared_model_server, make_git):
         pytest.param("weaviate", {"CODELODE_DERIVATIONS": "none"}, id="weaviate-cache emptied"),
     ],
     indirect=["store"],
+    scope="session",  # else the cluster of the module would be started anew for each test
 )
 async def test_no_summary_is_lost(described, model, variables):
     before = await sentences(described)
