@@ -43,21 +43,23 @@ class Up:
 
     def __init__(self, data: Path, *options: str) -> None:
         self.data = data
-        said = data.with_name(f"{data.name}.said")
-        command = (sys.executable, "-m", "codelode", "up", "--data", data, "--workers", "1")
-        with said.open("ab") as output:
+        self.said = data.with_name(f"{data.name}.said")
+        self.start(*options)
+
+    def start(self, *options: str) -> None:
+        command = (sys.executable, "-m", "codelode", "up", "--data", self.data, "--workers", "1")
+        with self.said.open("ab") as output:
             self.process = GUARDIAN.popen(
                 [*command, "--port", "0", "--http-port", "0", *options],
                 stderr=output,
                 env=self.environment,
             )
         try:
-            wait_for(lambda: running_cluster(data) or self._ended(), START_S)
+            wait_for(lambda: running_cluster(self.data) or self._ended(), START_S)
         except AssertionError as exc:
-            raise AssertionError(said.read_text()) from exc
-        self.cluster = running_cluster(data)
-        assert self.cluster is not None, said.read_text()
-        self.said = said
+            raise AssertionError(self.said.read_text()) from exc
+        self.cluster = running_cluster(self.data)
+        assert self.cluster is not None, self.said.read_text()
 
     @property
     def environment(self) -> dict[str, str]:
@@ -107,14 +109,15 @@ def repository(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory, repository):
-    """A cluster that has indexed the repository."""
+    """A cluster that has indexed the repository; the last test ends it."""
     running = Up(tmp_path_factory.mktemp("cluster") / "data")
     try:
         answer = running.codelode("index", str(repository), "--wait")
         assert answer.returncode == 0, answer.stderr
         yield running
     finally:
-        assert running.stop(signal.SIGTERM) == 0
+        if running.process.poll() is None:
+            assert running.stop(signal.SIGTERM) == 0
 
 
 def finds(running: Up) -> bool:
@@ -295,7 +298,7 @@ def test_commands_of_the_same_user_find_a_cluster_with_tls(tmp_path, monkeypatch
     given = {**issued.settings, "listen": "0.0.0.0:0", "token": "sesame"}
     for name, value in given.items():
         monkeypatch.setenv(f"CODELODE_{name.upper()}", value)
-    running = Up(tmp_path / "data")
+    running = Up(tmp_path / "data", "--no-flower")
     try:
         for name in given:
             monkeypatch.delenv(f"CODELODE_{name.upper()}")
@@ -399,6 +402,7 @@ def test_a_killed_worker_comes_back(up):
 def test_several_gateways_share_the_ports_and_one_may_die(tmp_path, repository):
     running = Up(tmp_path / "data", "--no-flower", "--gateways", "2")
     try:
+        assert_no_flower(running)
         assert running.codelode("index", str(repository), "--wait").returncode == 0
         logs = [running.data / "logs" / f"{name}.log" for name in ("gateway", "gateway-2")]
         token = token_of(running.cluster.grpc, running.data)
@@ -437,31 +441,28 @@ def test_a_second_up_on_the_same_data_is_refused(up):
     assert second.stderr.count("\n") == 1
 
 
-def test_the_next_up_goes_on_where_the_one_before_ended(tmp_path, repository):
+def test_the_next_up_goes_on_where_the_one_before_ended(up, repository, tmp_path):
     """Ended by Ctrl-C, then killed, then ended by SIGTERM and restored at once from a backup."""
-    running = Up(tmp_path / "data", "--no-flower")
-    assert_no_flower(running)
-    assert running.codelode("index", str(repository), "--wait").returncode == 0
-    token = (tmp_path / "data/run/token").read_text()
+    token = (up.data / "run/token").read_text()
 
-    assert running.stop(signal.SIGINT) == 0
-    assert data_folder.members(running.data) == frozenset()
-    running = Up(tmp_path / "data", "--no-flower")
-    assert finds(running)
+    assert up.stop(signal.SIGINT) == 0
+    assert data_folder.members(up.data) == frozenset()
+    up.start("--no-flower")
+    assert finds(up)
 
-    assert running.stop(signal.SIGKILL) == -signal.SIGKILL
-    running = Up(tmp_path / "data", "--no-flower")
-    assert finds(running)
-    assert (tmp_path / "data/run/token").read_text() == token
-    assert "  complete  0 files" in running.codelode("index", str(repository), "--wait").stdout
-    backed_up = offline(running, "backup", tmp_path / "saved")
+    assert up.stop(signal.SIGKILL) == -signal.SIGKILL
+    up.start("--no-flower")
+    assert finds(up)
+    assert (up.data / "run/token").read_text() == token
+    assert "  complete  0 files" in up.codelode("index", str(repository), "--wait").stdout
+    backed_up = offline(up, "backup", tmp_path / "saved")
     assert backed_up.returncode == 0, backed_up.stderr
 
-    assert running.stop(signal.SIGTERM) == 0
-    assert data_folder.members(running.data) == frozenset()
-    restored = offline(running, "restore", "--force", tmp_path / "saved")
+    assert up.stop(signal.SIGTERM) == 0
+    assert data_folder.members(up.data) == frozenset()
+    restored = offline(up, "restore", "--force", tmp_path / "saved")
     assert restored.returncode == 0, restored.stderr
-    assert not (tmp_path / "usual" / "run" / "other.json").exists()
+    assert not (up.data.parent / "usual" / "run" / "other.json").exists()
 
 
 def offline(running: Up, *args: str | Path) -> subprocess.CompletedProcess[str]:
