@@ -96,21 +96,20 @@ def remove(cluster, client, wait_for):
     wait_for(lambda: not any((cluster.data / "mirrors").iterdir()), "its mirror to be deleted")
 
 
-# Only the store worker meets the store; `test_stage_boundaries` has the others with Weaviate.
-@pytest.mark.parametrize(
-    ("store", "worker"),
-    [
-        *[("local", worker) for worker in ("parse", "embed", "store", "beat")],
-        ("weaviate", "store"),
-    ],
-    indirect=["store"],
-)
-def test_a_worker_killed_in_a_run_costs_nothing(cluster, library, undisturbed, wait_for, worker):
+def test_each_worker_killed_in_a_run_costs_nothing(cluster, store, library, undisturbed, wait_for):
+    """One after the other, in the order in which the stages end their work."""
+    # Only the store worker meets the store; `test_stage_boundaries` has the others with Weaviate.
+    workers = ("parse", "embed", "store", "beat") if store.name == "local" else ("store",)
     with cluster.client() as client:
         run = client.index(str(library.folder), name="library", wait=False)
-        wait_for(lambda: under_way(client, run), "a tenth of the run")
-        for pid in cluster.pids(f"workers {worker}"):
-            os.kill(pid, signal.SIGKILL)
+        for tenths, worker in enumerate(workers, 1):
+            wait_for(
+                lambda tenths=tenths: under_way(client, run, tenths), f"{tenths} tenths of the run"
+            )
+            pids = cluster.pids(f"workers {worker}")
+            assert pids, worker
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
         *_, end = client.watch(run.id)
         assert (end.state, end.failed) == (RunState.COMPLETE, 0)
         assert end.done == end.total
