@@ -179,8 +179,11 @@ async def answer_admitted(
     return response
 
 
-def also(request: Request, function: str) -> AbstractAsyncContextManager[None]:
-    """Count another service function that an admitted request uses. Raises Busy."""
+def counted_as(request: Request, function: str) -> AbstractAsyncContextManager[None]:
+    """Count a further service function that an admitted request calls as a call of its own.
+
+    Raises Busy if the caller has reached the limit of such calls.
+    """
     return face_of(request).calls.further(call_of(request).principal, function)
 
 

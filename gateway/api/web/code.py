@@ -14,7 +14,7 @@ from codelode.errors import InvalidQuery, NotFound
 from gateway import service
 from gateway.api.rest.bodies import Query as Parameters
 from gateway.api.rest.bodies import Text, Whole
-from gateway.api.rest.calls import Admitted, Call, also, call_of, face_of
+from gateway.api.rest.calls import Admitted, Call, call_of, counted_as, face_of
 from gateway.api.web import names, tree
 from gateway.api.web.links import link
 from gateway.api.web.pages import page_router
@@ -174,7 +174,7 @@ async def _file(
 async def _outline(request: Request, repository: str, ref: str, path: str) -> ExplainAnswer | None:
     """Return the definitions in the file; None if it was removed a moment ago."""
     call, given = call_of(request), ExplainRequest(path, repository, ref)
-    async with also(request, "explain"):
+    async with counted_as(request, "explain"):
         try:
             return await service.explain(call.dependencies, call.principal, given)
         except NotFound:
@@ -186,7 +186,7 @@ async def _looked_up(
 ) -> names.Found | None:
     if not asked.name:
         return None
-    async with also(request, "graph"):
+    async with counted_as(request, "graph"):
         return await names.look_up(call_of(request), repository, asked.ref, asked.name)
 
 

@@ -1,4 +1,4 @@
-"""The lab: a query under two settings, whose results are shown side by side."""
+"""Serve the lab, which shows the results of one query under two settings side by side."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse
 from codelode.errors import InvalidQuery
 from gateway import service
 from gateway.api.rest import problems
-from gateway.api.rest.calls import Admitted, Call, also
+from gateway.api.rest.calls import Admitted, Call, counted_as
 from gateway.api.web.comparison import ComparedHit, compared, counts
 from gateway.api.web.lab_options import MAIN, MORE, TOP_K, TOPS, LabParameters, preset_row, rows
 from gateway.api.web.labels import SIDES, labelled
@@ -26,10 +26,10 @@ router = page_router()
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The results under one of the settings."""
+    """The results under one of the two settings."""
 
-    name: str
-    settings: dict[str, str]
+    name: str  # `a` or `b`
+    settings: dict[str, str]  # the options that are set, by name; others have their defaults
     answer: SearchAnswer
     hits: tuple[ComparedHit, ...]
     notices: tuple[Notice, ...]
@@ -40,7 +40,8 @@ async def lab(
     call: Admitted, request: Request, asked: Annotated[LabParameters, Query()]
 ) -> Response:
     if not all(value for _, value in request.query_params.multi_items()):
-        return RedirectResponse(asked.url(), 303)  # without the fields that were left empty
+        # The form sends its empty fields too; the address should have only what is set.
+        return RedirectResponse(asked.url(), 303)
     try:
         asked.check()
         sides = await _searched(request, call, asked) if asked.q.strip() else ()
@@ -72,22 +73,25 @@ def _page(
 async def _searched(request: Request, call: Call, asked: LabParameters) -> tuple[Side, ...]:
     """Return both results, searched one after the other so that neither slows the other.
 
-    Another search comes first, because the first search for a query takes longer: its words and its
-    vector are not cached yet.
+    A search whose results are not shown comes first, because the first search for a query takes
+    longer: its words and its vector are not cached yet. It is the call that was admitted.
     """
     await service.search(call.dependencies, call.principal, asked.warm_up())
     answers = []
     for side in SIDES:
-        async with also(request, "search"):
-            given = asked.request(side)
-            answers.append(await service.search(call.dependencies, call.principal, given))
-    return await asyncio.to_thread(_sides, asked, answers)
+        async with counted_as(request, "search"):
+            query = asked.request(side)
+            answers.append(await service.search(call.dependencies, call.principal, query))
+    return await asyncio.to_thread(_sides, asked, *answers)
 
 
-def _sides(asked: LabParameters, answers: list[SearchAnswer]) -> tuple[Side, ...]:
-    return tuple(_side(asked, *of) for of in zip(SIDES, answers, reversed(answers), strict=True))
+def _sides(asked: LabParameters, a: SearchAnswer, b: SearchAnswer) -> tuple[Side, ...]:
+    return tuple(
+        _side(asked, name, answer, other)
+        for name, answer, other in zip(SIDES, (a, b), (b, a), strict=True)
+    )
 
 
-def _side(asked: LabParameters, side: str, answer: SearchAnswer, other: SearchAnswer) -> Side:
+def _side(asked: LabParameters, name: str, answer: SearchAnswer, other: SearchAnswer) -> Side:
     hits = compared(answer, other, asked.q)
-    return Side(side, asked.set_options(side), answer, hits, tuple(notices(answer, asked)))
+    return Side(name, asked.set_options(name), answer, hits, tuple(notices(answer, asked)))

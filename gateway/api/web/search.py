@@ -10,7 +10,7 @@ from fastapi import Query, Request, Response
 
 from codelode.errors import Busy
 from gateway import service
-from gateway.api.rest.calls import Admitted, Call, also
+from gateway.api.rest.calls import Admitted, Call, counted_as
 from gateway.api.web.links import link
 from gateway.api.web.pages import PART, page_router
 from gateway.api.web.parameters import SearchParameters
@@ -45,7 +45,7 @@ async def _scopes(call: Call, request: Request, asked: SearchParameters) -> Sequ
     if not call.dependencies.settings.scopes or asked.says_where:
         return ()
     try:
-        async with also(request, "scopes"):
+        async with counted_as(request, "scopes"):
             return await service.scopes(call.dependencies, call.principal)
     except Busy:
         return ()
