@@ -240,7 +240,7 @@ def declaration(group: QueryGroup) -> Scores:
 def older(group: QueryGroup) -> Scores:
     """Return 1 below `v1/` if a candidate is below `v2/` beside it, unless the query says v1."""
     places = [
-        (chunk.repository, *path.tree) if path.tree else None
+        (chunk.repository, *path.version_folder) if path.version_folder else None
         for chunk, path in zip(group.chunks, group.paths, strict=True)
     ]
     newest: dict[tuple[str, str], int] = {}
