@@ -25,10 +25,10 @@ BATCH = 1_024
 SCALE = 20.0
 EPOCHS = 4
 
-#: The weight of a title, smaller than where the table is used. A training with 1, which also had
-#: the names that a chunk defines beside its path and more pairs, gave .695 in retrieval instead of
-#: .703; the cause was not examined.
-TITLE_WEIGHT = 0.5
+#: The path weight in training, smaller than where the table is used. A training with 1, which also
+#: had the names that a chunk defines beside its path and more pairs, gave .695 in retrieval instead
+#: of .703; the cause was not examined.
+PATH_WEIGHT = 0.5
 VECTOR_RATE = 2e-3
 WEIGHT_RATE = 5e-3
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
@@ -71,7 +71,7 @@ def train(
     sentences, codes, titles = (
         bags(side, len(vectors)) for side in (texts.sentences, texts.codes, texts.titles)
     )
-    titles.data[:] = TITLE_WEIGHT
+    titles.data[:] = PATH_WEIGHT
     codes = (codes + titles).tocsr()
     steps = Adam(vectors, VECTOR_RATE), Adam(logs, WEIGHT_RATE)
     random = np.random.default_rng(seed)

@@ -34,7 +34,7 @@ MAX_TOKENS = 4_096
 #: of a chunk. Higher values rank files better and chunks inside a file worse: the rank of files
 #: improves up to 3, that of a function for its own documentation falls from 0 on. With the whole
 #: ranker, 1 scores .004 higher than 0.5 on whole repositories, and equally on source folders.
-TITLE_WEIGHT = 1.0
+PATH_WEIGHT = 1.0
 
 #: Longer words are treated as data, as is usual for word pieces, characters.
 MAX_WORD_CHARS = 64
@@ -124,7 +124,7 @@ class StaticEmbedder:
         distinct, occurrences = _count(texts, len(self._table.rows))
         counted = _LOG1P[occurrences]
         for text, title in enumerate(titles):
-            counted[text, np.searchsorted(distinct, title)] += TITLE_WEIGHT
+            counted[text, np.searchsorted(distinct, title)] += PATH_WEIGHT
         padded = -(-len(distinct) // BLOCK_TOKENS) * BLOCK_TOKENS
         weights = np.zeros((len(texts), padded), np.float64)
         weights[:, : len(distinct)] = counted * self._table.scales[distinct]
