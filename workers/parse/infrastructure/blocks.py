@@ -18,7 +18,7 @@ MAX_BLOCKS = 5_000
 class Block:
     """One block with its hierarchy: `resource.aws_s3_bucket.x`, `Deployment/web`."""
 
-    start: int
+    start: int  # in bytes, like `end`, which is exclusive
     end: int
     hierarchy: str
     name: str  # the last part of the hierarchy that the author chose

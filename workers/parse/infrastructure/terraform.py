@@ -11,17 +11,17 @@ from workers.parse.infrastructure.blocks import Block
 
 #: The block whose attributes are referred to as `local.<name>`.
 _LOCALS = "locals"
+#: Types of the nodes before the body of a block: its type and its labels.
 _LABELS = frozenset({"string_lit", "identifier"})
 
 
 def blocks(family: Family | None, root: Node, data: bytes) -> Iterator[Block]:
-    """Yield each top-level block, `resource.aws_s3_bucket.x`, and each local, `local.region`."""
-    for body in root.children:
-        if body.type != "body":
-            continue
-        for node in body.children:
-            if node.type == "block":
-                yield from _block(node)
+    """Yield each top-level block, `resource.aws_s3_bucket.x`, and each local, `local.region`.
+
+    The family makes no difference: all of these tools write their blocks in the same form.
+    """
+    for node in _in_body(root, "block"):
+        yield from _block(node)
 
 
 def _block(node: Node) -> Iterator[Block]:
@@ -31,25 +31,34 @@ def _block(node: Node) -> Iterator[Block]:
     yield Block(
         node.start_byte,
         node.end_byte,
-        ".".join(parts),
-        parts[-1],
-        parts[0],
-        " ".join([parts[0], *(f'"{part}"' for part in parts[1:])]),
+        hierarchy=".".join(parts),
+        name=parts[-1],
+        block_type=parts[0],
+        signature=" ".join([parts[0], *(f'"{part}"' for part in parts[1:])]),
     )
     if parts == [_LOCALS]:
         yield from _locals(node)
 
 
 def _locals(node: Node) -> Iterator[Block]:
-    for body in node.children:
-        for attribute in body.children if body.type == "body" else ():
-            name = attribute.children[0] if attribute.type == "attribute" else None
-            if name is not None:
-                text = _label(name)
-                yield Block(
-                    attribute.start_byte, attribute.end_byte, f"local.{text}", text, "local"
-                )
+    for attribute in _in_body(node, "attribute"):
+        name = _label(attribute.children[0])
+        yield Block(
+            attribute.start_byte,
+            attribute.end_byte,
+            hierarchy=f"local.{name}",
+            name=name,
+            block_type="local",
+        )
+
+
+def _in_body(parent: Node, type: str) -> Iterator[Node]:
+    """Yield the nodes of a type in the body of a file or block."""
+    for body in parent.children:
+        if body.type == "body":
+            yield from (node for node in body.children if node.type == type)
 
 
 def _label(node: Node) -> str:
+    """Return a label without its quotes."""
     return (node.text or b"").decode("utf-8", "replace").strip('"')
