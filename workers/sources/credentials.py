@@ -31,7 +31,7 @@ from workers.sources import apps, github
 from workers.sources.declared import SourcesFile, owner_of
 from workers.sources.http import Host
 from workers.sources.pages import Pages
-from workers.sources.reading import asked
+from workers.sources.reading import read_host
 
 log = structlog.get_logger("workers")
 
@@ -126,14 +126,14 @@ def _over_ssh(connection: Connection, ssh_url: str, url: str) -> tuple[str, str]
 
 
 async def _made(connection: Connection, private_key: str, now: float) -> apps.Token:
-    async def ask(host: Host) -> apps.Token:
+    async def request_token(host: Host) -> apps.Token:
         rest = github.rest(connection)
         wanted = {"contents": "read"}
         return await apps.token(
             host, connection, private_key, rest=rest, now=now, permissions=wanted
         )
 
-    return await asked(github.host(connection, private_key, Pages()), [], ask)
+    return await read_host(github.host(connection, private_key, Pages()), request_token)
 
 
 def _header(connection: Connection, token: str) -> Header:

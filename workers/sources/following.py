@@ -53,7 +53,7 @@ from workers.sources.connectors import CONNECTORS
 from workers.sources.declared import SourcesFile
 from workers.sources.http import Host
 from workers.sources.pages import Pages
-from workers.sources.reading import HOLD_S, asked, while_held
+from workers.sources.reading import HOLD_S, read_host, while_held
 from workers.sources.reconcile import (
     Here,
     Plan,
@@ -152,15 +152,15 @@ class SourceSync:
         self, connection: Connection, state: SourceState, owner: str, outbox: Outbox
     ) -> None:
         """List and act while the connection is held, and store the outcome."""
-        counted: list[Host] = []
+        hosts: list[Host] = []
         started = self._now()
         try:
-            working = self._work(connection, state, counted, owner, outbox)
-            outcome, known = await while_held(self._states, connection.name, owner, working)
+            work = self._work(connection, state, hosts, owner, outbox)
+            outcome, known = await while_held(self._states, connection.name, owner, work)
         except CodelodeError as exc:
             outcome, known = replace(state.outcome, attempted_at=started, error=str(exc)), None
-        requests = sum(host.requests for host in counted)
-        budget = tightest(host.budgets.tightest() for host in counted)
+        requests = sum(host.requests for host in hosts)
+        budget = tightest(host.budgets.tightest() for host in hosts)
         outcome = replace(outcome, wanted=state.wanted, requests=requests, budget=budget)
         self._finish(state, owner, outcome, known)
 
@@ -218,12 +218,12 @@ class SourceSync:
         self,
         connection: Connection,
         state: SourceState,
-        counted: list[Host],
+        hosts: list[Host],
         owner: str,
         outbox: Outbox,
     ) -> tuple[SourceOutcome, Sequence[Known] | None]:
         started = self._now()
-        listed = await self._listed(connection, counted, is_asked=state.is_asked)
+        listed = await self._listed(connection, hosts, is_asked=state.is_asked)
         planned = await asyncio.to_thread(self._planned, connection, state, listed)
         outcome = replace(state.outcome, error="", waiting=planned.waiting, listed=len(listed))
         if state.mode is Mode.PLAN:
@@ -240,7 +240,7 @@ class SourceSync:
         return replace(outcome, unchanged=_unchanged(state, outcome, listed, steps)), known
 
     async def _listed(
-        self, connection: Connection, counted: list[Host], *, is_asked: bool
+        self, connection: Connection, hosts: list[Host], *, is_asked: bool
     ) -> Sequence[Listed]:
         """Return all repositories of the connection; a repeated one counts once.
 
@@ -267,7 +267,8 @@ class SourceSync:
             return listed
 
         host = connector.host(connection, connection.secret(), self._pages)
-        return await asked(host, counted, read)
+        hosts.append(host)
+        return await read_host(host, read)
 
     def _planned(
         self, connection: Connection, state: SourceState, listed: Sequence[Listed]

@@ -30,7 +30,7 @@ from workers.sources.connectors import CONNECTORS
 from workers.sources.declared import SourcesFile
 from workers.sources.http import Host, Missing, Refused
 from workers.sources.pages import Pages
-from workers.sources.reading import HOLD_S, asked, while_held
+from workers.sources.reading import HOLD_S, read_host, while_held
 
 log = structlog.get_logger("workers")
 
@@ -92,10 +92,10 @@ class PermissionSync:
         attempt = replace(
             state.outcome, attempted_at=started, wanted=state.wanted, error="", notice=""
         )
-        counted: list[Host] = []
+        hosts: list[Host] = []
         packed: bytes | None = None
         try:
-            found = asyncio.run(self._read(connection, owner, counted))
+            found = asyncio.run(self._read(connection, owner, hosts))
             packed = found.packed()
             outcome = replace(
                 attempt,
@@ -103,7 +103,7 @@ class PermissionSync:
                 synced_at=started,
                 repositories=len(found.addresses),
                 accounts=len(found.readers),
-                notice=_notice([reason for host in counted for reason in host.withheld]),
+                notice=_notice([reason for host in hosts for reason in host.withheld]),
             )
         except (Refused, Missing) as exc:
             packed = HostPermissions().packed()
@@ -112,8 +112,8 @@ class PermissionSync:
             )
         except (Unavailable, InvalidSettings) as exc:
             outcome = replace(attempt, error=str(exc))
-        budget = tightest(host.budgets.tightest() for host in counted)
-        outcome = replace(outcome, requests=sum(host.requests for host in counted), budget=budget)
+        budget = tightest(host.budgets.tightest() for host in hosts)
+        outcome = replace(outcome, requests=sum(host.requests for host in hosts), budget=budget)
         is_stored = self._states.finish(name, owner, outcome, packed)
         tell = log.warning if outcome.error else log.info
         tell(
@@ -129,16 +129,15 @@ class PermissionSync:
             seconds=round(self._now() - started, 3),
         )
 
-    async def _read(
-        self, connection: Connection, owner: str, counted: list[Host]
-    ) -> HostPermissions:
+    async def _read(self, connection: Connection, owner: str, hosts: list[Host]) -> HostPermissions:
         """Read the permissions while the connection is held."""
         connector = CONNECTORS[connection.kind]
         read = connector.permissions
         assert read is not None  # else the sources file is not accepted
         host = connector.host(connection, connection.secret(), self._pages)
-        reading = asked(host, counted, lambda host: read(host, connection))
-        return await while_held(self._states, connection.name, owner, reading)
+        hosts.append(host)
+        work = read_host(host, lambda host: read(host, connection))
+        return await while_held(self._states, connection.name, owner, work)
 
 
 def _declared(connection: Connection) -> SyncDeclaration:

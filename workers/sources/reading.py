@@ -1,4 +1,8 @@
-"""Read a connection while this worker holds it, and translate errors in the host's answers."""
+"""Read from a code host while this worker holds its connection, and translate errors.
+
+A worker holds a connection like a lease: it renews its claim, and another worker takes over when
+that expires.
+"""
 
 from __future__ import annotations
 
@@ -11,41 +15,52 @@ from workers.sources.http import Host
 
 T = TypeVar("T")
 
-#: How long a worker holds a connection without renewing it, and how often it does, seconds.
-HOLD_S, RENEW_S = 30.0, 8.0
+#: Time after which another worker may take a connection that this one has not renewed, seconds.
+HOLD_S = 30.0
+
+#: Interval at which a worker renews its hold, seconds: three attempts fit into HOLD_S.
+RENEW_S = 8.0
+
+#: Errors from reading an answer that lacks a field, or has one of another type.
+_MALFORMED = (KeyError, TypeError, AttributeError, ValueError)
 
 
 class Holding(Protocol):
-    """Says which worker reads a connection; the part of the ports that this module uses."""
+    """Says which worker reads a connection: what `SourceStates` and `PermissionStates` share."""
 
     def hold(self, name: str, owner: str, *, for_s: float) -> bool: ...
 
 
-async def while_held(states: Holding, name: str, owner: str, reading: Awaitable[T]) -> T:
-    """Return the result of `reading`. Raises Unavailable if another worker takes the connection."""
-    read = asyncio.ensure_future(reading)
-    keeping = asyncio.create_task(_keep(states, name, owner))
-    await asyncio.wait({read, keeping}, return_when=asyncio.FIRST_COMPLETED)
-    if not read.done():
-        read.cancel()
+async def while_held(states: Holding, name: str, owner: str, work: Awaitable[T]) -> T:
+    """Return the result of `work`, and hold the connection until it is done.
+
+    Cancels the work and raises Unavailable if another worker has the connection.
+    """
+    working = asyncio.ensure_future(work)
+    renewing = asyncio.create_task(_renew(states, name, owner))
+    await asyncio.wait({working, renewing}, return_when=asyncio.FIRST_COMPLETED)
+    if not working.done():
+        working.cancel()
         raise Unavailable("another worker has taken over the connection")
-    keeping.cancel()
-    return read.result()
+    renewing.cancel()
+    return working.result()
 
 
-async def asked(host: Host, counted: list[Host], ask: Callable[[Host], Awaitable[T]]) -> T:
-    """Return what `ask` reads from a host. Raises Unavailable for an answer of unknown form."""
+async def read_host(host: Host, read: Callable[[Host], Awaitable[T]]) -> T:
+    """Return what `read` gets from a host, which is opened for it and closed afterwards.
+
+    Raises Unavailable for an answer of unknown form, and the first error of a task group.
+    """
     try:
         async with host:
-            counted.append(host)
-            return await ask(host)
+            return await read(host)
     except ExceptionGroup as group:
         raise _translated(_first(group)) from group
     except _MALFORMED as exc:
         raise _translated(exc) from exc
 
 
-async def _keep(states: Holding, name: str, owner: str) -> None:
+async def _renew(states: Holding, name: str, owner: str) -> None:
     """Renew the hold until another worker has the connection."""
     while await asyncio.to_thread(states.hold, name, owner, for_s=HOLD_S):
         await asyncio.sleep(RENEW_S)
@@ -60,7 +75,3 @@ def _translated(exc: Exception) -> Exception:
     if isinstance(exc, _MALFORMED):
         return Unavailable(f"the host answers in an unknown form: {exc!r}")
     return exc
-
-
-#: Errors from reading an answer that lacks a field, or has one of another type.
-_MALFORMED = (KeyError, TypeError, AttributeError, ValueError)
