@@ -37,7 +37,7 @@ _WORD = re.compile(
 #: Maximum length of an identifier; a longer run is data (base64, minified code).
 MAX_IDENTIFIER_CHARS = 120
 
-#: Results that a memo holds before it is cleared.
+#: Maximum number of results in a memo.
 _MEMO_ENTRIES = 1 << 16
 
 
@@ -45,8 +45,9 @@ class Memo(dict[str, Value]):
     """A cache of `compute(identifier)`, read as `memo[identifier]`; cleared when it is full.
 
     This is a dict with `__missing__` rather than an `lru_cache` because `map(memo.__getitem__, …)`
-    runs in C and takes half the time. Runs too long to be identifiers are not cached, so hostile
-    content cannot fill it. Safe to share between threads: the worst race computes a value twice.
+    runs in C and takes half the time. Runs that are too long to be identifiers are not cached, so
+    hostile content cannot make its entries large. Threads may share it: in the worst case two of
+    them compute the same value.
     """
 
     def __init__(self, compute: Callable[[str], Value]) -> None:
@@ -95,10 +96,10 @@ def joined_terms(text: str) -> str:
 
 
 def may_have(text: str, wanted: Collection[str]) -> bool:
-    """Return whether the text may have one of the terms; False only if `terms(text)` has none.
+    """Return False only if `terms(text)` has none of the wanted terms; True means perhaps.
 
-    This takes a fifth of the time of `terms`: without its underscores, an ASCII text contains the
-    letters of each of its terms.
+    This takes a fifth of the time of `terms`. It suffices to look for the letters of each term,
+    because an ASCII text without its underscores contains each of its terms as a substring.
     """
     if not text.isascii():
         return True
@@ -107,7 +108,7 @@ def may_have(text: str, wanted: Collection[str]) -> bool:
 
 
 def _identifier(run: str) -> str:
-    """Return the identifier in a run; empty if it is too long or consists of underscores."""
+    """Return a run without outer underscores; empty if it has only these or is too long."""
     identifier = run.strip("_")
     return identifier if len(identifier) <= MAX_IDENTIFIER_CHARS else ""
 
@@ -126,8 +127,7 @@ def _words(identifier: str) -> tuple[str, ...]:
 
 
 def _shape(char: str) -> str:
-    """Return an ASCII character of the same class, so that one expression splits every script."""
-
+    """Return a character that stands for the class of `char` in `_WORD`, for every script."""
     if char == "_":
         return char
     if char.isupper():

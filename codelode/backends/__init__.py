@@ -1,1 +1,4 @@
-"""Implementations of the ports, one folder per engine; only `registry.py` imports them."""
+"""Implement the ports, one folder per engine; `registry.py` makes the configured ones.
+
+Gateway and workers import only the registry, so a new engine changes nothing in them.
+"""

@@ -17,15 +17,18 @@ from codelode.ports import ChunkStore
 #: Name of a data folder's first index, which is in the index folder itself.
 FIRST = "first"
 
-#: Required disk space, relative to the published index: the new index, and what folding its keyword
-#: index needs temporarily.
+#: Required disk space as a multiple of the published index: the new index, and what merging the
+#: segments of its keyword index needs temporarily.
 REQUIRED_SPACE = 1.2
 
 
 class LocalShadowIndex:
-    """Implements `engine.ShadowIndex`. `choice` has the settings that select the embedder."""
+    """Implements `engine.ShadowIndex` in a folder inside the index folder `root`.
 
-    readers_follow_s = 0.0  # readers check before each search
+    `dim` and `identity` describe the embedder, `choice` has the settings that select it.
+    """
+
+    readers_follow_s = 0.0  # readers look up the published folder before each search
 
     def __init__(
         self, root: Path, *, dim: int, identity: str, choice: Mapping[str, object]
@@ -83,23 +86,23 @@ class LocalShadowIndex:
                 shutil.rmtree(self._root / name)
 
     def close(self) -> None:
-        """Do nothing: no connection stays open."""
+        """Do nothing, because no connection stays open."""
 
     def _require_space(self) -> None:
         """Raise Unavailable if the disk would be full before the index is complete."""
         current = published.read(self._root).folder
-        grows = self._dim / int(str((signature.read(current) or {}).get("dim", self._dim)))
-        wanted = REQUIRED_SPACE * _size(current) * max(1.0, grows)
-        missing = wanted - _size(self._folder) - shutil.disk_usage(self._root).free
+        growth = self._dim / int(str((signature.read(current) or {}).get("dim", self._dim)))
+        required = REQUIRED_SPACE * _size(current) * max(1.0, growth)
+        missing = required - _size(self._folder) - shutil.disk_usage(self._root).free
         if missing > 0:
             raise Unavailable(
                 f"the disk of {self._root} lacks about {missing / 1e6:,.0f} MB for a second index: "
-                "free them and run the command again"
+                "free this much space and run the command again"
             )
 
 
 def _size(folder: Path) -> int:
-    """Return the bytes of one index; of the index folder itself, without the indexes in it."""
+    """Return the bytes of the index in a folder, without the other indexes in folders inside it."""
     inside = set(published.folders(folder))
     return sum(
         path.stat().st_size
@@ -109,7 +112,10 @@ def _size(folder: Path) -> int:
 
 
 def _empty(root: Path) -> None:
-    """Remove the index in the index folder itself; the database goes last."""
+    """Remove the first index from the index folder.
+
+    The database is removed last, because `others` finds the index by it after an interruption.
+    """
     _remove(root, lambda path: path.is_dir() and path.name.startswith("keywords-"))
     _remove(root, lambda path: path.name == signature.IDENTITY_FILE)
     shared_vectors.remove(root)
@@ -117,7 +123,8 @@ def _empty(root: Path) -> None:
 
 
 def _remove(root: Path, is_wanted: Callable[[Path], bool]) -> None:
-    for path in sorted(root.iterdir(), reverse=True):  # a database after its log
+    # In reverse order, the write-ahead log of a database is removed before the database.
+    for path in sorted(root.iterdir(), reverse=True):
         if is_wanted(path):
             if path.is_dir():
                 shutil.rmtree(path)

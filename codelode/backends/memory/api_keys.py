@@ -1,4 +1,4 @@
-"""The API keys in a dictionary of one process."""
+"""Store API keys in a dictionary of one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The query cache in a dictionary."""
+"""Store cached answers in a dictionary of one process."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections.abc import Callable
 
 
 class MemoryCache:
-    """Implements the port QueryCache. `entries`: maximum number of answers; 0 stores none."""
+    """Implements the port QueryCache; evicts the answers that were stored first.
+
+    `entries`: maximum number of answers; 0 stores none.
+    """
 
     def __init__(self, *, entries: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._entries = entries
         self._clock = clock
-        self._stored: dict[str, tuple[float, bytes]] = {}  # in the order of storing
+        self._stored: dict[str, tuple[float, bytes]] = {}  # when it expires, and the answer
 
     async def get(self, key: str) -> bytes | None:
         expires, value = self._stored.get(key, (0.0, b""))

@@ -1,4 +1,4 @@
-"""The permissions of code hosts in dictionaries of one process."""
+"""Store the permissions of code hosts in dictionaries of one process."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ class MemoryPermissionStates(MemoryConnections[SyncDeclaration, SyncOutcome]):
     def states(self) -> tuple[SyncState, ...]:
         with self._lock:
             return tuple(
-                SyncState(one, self._outcomes.get(name, SyncOutcome()), self._wanted.get(name, ""))
-                for name, one in sorted(self._declared.items())
+                SyncState(
+                    declared, self._outcomes.get(name, SyncOutcome()), self._wanted.get(name, "")
+                )
+                for name, declared in sorted(self._declared.items())
             )
 
     def permissions(self, name: str) -> HostPermissions | None:
