@@ -25,7 +25,6 @@ from flower.command import (
     sigterm_handler,
 )
 from flower.urls import settings
-from flower.utils.search import SearchPage, TaskSearchEngine
 from tornado.httputil import HTTPMessageDelegate, HTTPServerRequest
 from tornado.options import options
 from tornado.web import RequestHandler
@@ -52,35 +51,6 @@ class GuardedFlower(Flower):  # type: ignore[misc]
             return found
         refusal: HTTPMessageDelegate = self.get_handler_delegate(request, Refusal)
         return refusal
-
-
-class LateSearchEngine(TaskSearchEngine):  # type: ignore[misc]
-    """Flower's index of the jobs, which reads the jobs only when they are listed or searched.
-
-    Flower's own reads a job again at each of its three events, which takes a third of the time of
-    the process, even if nobody looks at the page.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._changed: dict[str, Any] = {}  # jobs by id
-
-    def upsert(self, task: Any) -> None:
-        self._changed[task.uuid] = task
-
-    def remove(self, task_id: str) -> None:
-        self._changed.pop(task_id, None)
-        super().remove(task_id)
-
-    def rebuild(self, tasks: Any) -> None:
-        self._changed.clear()
-        super().rebuild(tasks)
-
-    def search(self, *args: Any, **kwargs: Any) -> SearchPage:
-        changed, self._changed = self._changed, {}
-        for task in changed.values():
-            super().upsert(task)
-        return super().search(*args, **kwargs)
 
 
 class Refusal(RequestHandler):
@@ -113,7 +83,6 @@ def main() -> None:
     if not options.basic_auth or not all(map(_is_login, options.basic_auth)):
         raise SystemExit(NO_LOGIN)
     server = GuardedFlower(capp=configured(load()), options=options, **settings)
-    server.events.state.search_engine = LateSearchEngine()
     atexit.register(server.stop)
     signal.signal(signal.SIGTERM, sigterm_handler)
     server.start_http_server()
