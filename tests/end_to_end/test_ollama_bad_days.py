@@ -15,7 +15,8 @@ from itertools import cycle
 import httpx
 import pytest
 
-from codelode.errors import Unavailable
+from codelode.backends import registry
+from codelode.errors import NotFound, Unavailable
 from codelode.model import RunState
 from tests.end_to_end.runs import said, state_of
 from tests.end_to_end.stored import assert_same, read
@@ -66,27 +67,44 @@ def sources(make_git):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(make_cluster, ollama, sources):
+def shared(make_cluster, shared_relay):
+    """Start a cluster that reaches Ollama through a relay and keeps no vectors of earlier tests."""
+    return make_cluster(**settings_at(shared_relay.url, derivations="none"))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(shared, sources):
     """Return all that is stored after an undisturbed run."""
-    cluster = make_cluster(**settings_at(ollama.url))
-    with cluster.client() as client:
+    with shared.client() as client:
         run = client.index(sources, name="app")
     assert (run.state, run.done, run.failed) == (RunState.COMPLETE, FILES, 0)
-    found = read(cluster, "app")
+    found = read(shared, "app")
     assert [len(found.chunks), len(found.outgoing), len(found.vectors)] == [FILES] * 3
-    cluster.stop()
     return found
 
 
 @pytest.fixture
+def relayed(shared, shared_relay, undisturbed, wait_for):
+    """Return the shared cluster with an empty index, behind a relay that damages nothing."""
+    shared_relay.released.clear()
+    ledger = registry.ledger(shared.settings())
+    with shared.client() as client, suppress(NotFound):
+        client.remove("app")
+    wait_for(lambda: not ledger.being_removed(), "what was indexed to leave")
+    yield shared
+    shared_relay.always = None
+    shared_relay.released.set()
+
+
+@pytest.fixture
 def patience():
-    """Return additional settings of the cluster; tests override this by a parameter."""
+    """Return additional settings of a cluster of its own; tests override this by a parameter."""
     return {}
 
 
 @pytest.fixture
-def relayed(relay, patience, tmp_path, cluster_at, undisturbed):
-    """Start a cluster that reaches Ollama through the relay."""
+def relayed_anew(relay, patience, tmp_path, cluster_at):
+    """Start a cluster for one test, which reaches Ollama through a relay of its own."""
     cluster = cluster_at(tmp_path / "data", **settings_at(relay.url, **patience))
     cluster.start()
     yield cluster
@@ -173,25 +191,43 @@ NO_VECTORS = [
 SHORT = [rows(lambda row: row[:100])]
 
 
+@pytest.mark.parametrize("patience", [IMPATIENT])
+def test_late_answers_put_files_off_until_the_server_is_well(
+    relay, relayed_anew, sources, undisturbed, wait_for
+):
+    found = put_off_until_it_is_well(
+        relay, relayed_anew, sources, wait_for, damages=[late], reason="did not answer in time"
+    )
+    assert_same(found, undisturbed)
+
+
 @pytest.mark.parametrize(
-    ("damages", "patience", "reason"),
+    ("damages", "reason"),
     [
-        pytest.param([late], IMPATIENT, "did not answer in time", id="late"),
-        pytest.param(NO_JSON, {}, "did not answer with JSON", id="no-json"),
-        pytest.param(NO_VECTORS, {}, "not finite or all zeros", id="no-vectors"),
+        pytest.param(NO_JSON, "did not answer with JSON", id="no-json"),
+        pytest.param(NO_VECTORS, "not finite or all zeros", id="no-vectors"),
     ],
 )
 def test_answers_that_cannot_be_used_put_files_off_until_the_server_is_well(
-    relay, relayed, sources, undisturbed, wait_for, damages, reason
+    shared_relay, relayed, sources, undisturbed, wait_for, damages, reason
 ):
-    log = relayed.data / "logs" / "embed.log"
-    with relayed.client() as client:
+    found = put_off_until_it_is_well(
+        shared_relay, relayed, sources, wait_for, damages=damages, reason=reason
+    )
+    assert_same(found, undisturbed)
+
+
+def put_off_until_it_is_well(relay, cluster, sources, wait_for, *, damages, reason):
+    """Damage the answers from the middle of a run on, and return what is stored at its end."""
+    log = cluster.data / "logs" / "embed.log"
+    before = len(log.read_text())
+    with cluster.client() as client:
         trouble = Trouble(relay, damages, is_of_the_second_half)
         run = client.index(sources, name="app", wait=False)
         wait_for(lambda: state_of(client, run).done == HALF, "the others to be stored")
         wait_for(lambda: trouble.served >= len(damages), "each kind of answer")
-        wait_for(lambda: "Retry in" in log.read_text(), "a file to be put off")
-        assert reason in log.read_text()
+        wait_for(lambda: "Retry in" in log.read_text()[before:], "a file to be put off")
+        assert reason in log.read_text()[before:]
 
         now = state_of(client, run)
         assert (now.state, now.done, now.failed) == (RunState.INDEXING, HALF, 0)
@@ -203,14 +239,14 @@ def test_answers_that_cannot_be_used_put_files_off_until_the_server_is_well(
         trouble.mend()
         *_, end = client.watch(run.id)
         assert (end.state, end.done, end.failed) == (RunState.COMPLETE, FILES, 0)
-    assert_same(read(relayed, "app"), undisturbed)
+    return read(cluster, "app")
 
 
 def test_vectors_of_another_dimension_fail_their_files_until_these_are_tried_again(
-    relay, relayed, sources, undisturbed
+    shared_relay, relayed, sources, undisturbed
 ):
     with relayed.client() as client:
-        trouble = Trouble(relay, SHORT, is_of_the_second_half)
+        trouble = Trouble(shared_relay, SHORT, is_of_the_second_half)
         run = client.index(sources, name="app")
         assert trouble.served
         assert (run.state, run.done, run.failed) == (RunState.COMPLETE, HALF, HALF)
@@ -220,8 +256,9 @@ def test_vectors_of_another_dimension_fail_their_files_until_these_are_tried_aga
         failed = {failure.path for failure in client.failures("app")}
     assert failed == {f"part_{n}.py" for n in range(HALF, FILES)}
     _, told = said(relayed, "failures", "app")
+    answering = f"all-minilm of Ollama at {shared_relay.url} answers with 100 "
     for path in failed:
-        assert f"{path}  failed: all-minilm of Ollama at {relay.url} answers with 100 " in told
+        assert f"{path}  failed: {answering}" in told
     assert "not 384: another model has taken its name; restart the workers" in told
 
     trouble.mend()
@@ -231,11 +268,11 @@ def test_vectors_of_another_dimension_fail_their_files_until_these_are_tried_aga
 
 
 def test_a_worker_that_took_the_model_for_another_one_finds_out(
-    relay, relayed, sources, undisturbed, wait_for
+    relay, relayed_anew, sources, undisturbed, wait_for
 ):
     """The embed workers probed the dimension in time; the store worker did not."""
-    log = relayed.data / "logs" / "store.log"
-    with relayed.client() as client:
+    log = relayed_anew.data / "logs" / "store.log"
+    with relayed_anew.client() as client:
         trouble = Trouble(relay, SHORT, is_asked_by_who_comes_late())
         run = client.index(sources, name="app", wait=False)
         wait_for(lambda: "Retry in" in log.read_text(), "a file to be put off")
@@ -246,7 +283,7 @@ def test_a_worker_that_took_the_model_for_another_one_finds_out(
         trouble.mend()
         *_, end = client.watch(run.id)
         assert (end.state, end.done, end.failed) == (RunState.COMPLETE, FILES, 0)
-    assert_same(read(relayed, "app"), undisturbed)
+    assert_same(read(relayed_anew, "app"), undisturbed)
 
 
 @pytest.fixture
@@ -275,7 +312,7 @@ def held_pull(relay):
 
 
 def test_a_search_for_which_the_model_is_missing_ranks_by_keywords_and_pulls_nothing(
-    relay, relayed, ollama, sources, remove_model, wait_for
+    shared_relay, relayed, ollama, sources, remove_model, wait_for
 ):
     def answer():
         """Return the answer, or None while no gateway serves."""
@@ -288,7 +325,7 @@ def test_a_search_for_which_the_model_is_missing_ranks_by_keywords_and_pulls_not
     with relayed.client() as client:
         run = client.index(sources, name="app")
         assert run.state is RunState.COMPLETE
-        relay.always = held_pull(relay)
+        shared_relay.always = held_pull(shared_relay)
         remove_model()
         (pid,) = relayed.pids("-m gateway")
         os.kill(pid, signal.SIGKILL)  # the next one has not asked for the model yet
@@ -296,7 +333,7 @@ def test_a_search_for_which_the_model_is_missing_ranks_by_keywords_and_pulls_not
         wait_for(answer, "it to serve")
         found = answer()
         assert (len(found.hits), ranks_by_keywords(found)) == (FILES, True)
-        assert relay.asked("/api/pull") == 0
+        assert shared_relay.asked("/api/pull") == 0
 
         ollama.copy("kept", "all-minilm")
         wait_for(lambda: not ranks_by_keywords(answer()), "vectors to count again")
