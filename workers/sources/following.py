@@ -1,10 +1,9 @@
-"""Follow the repositories of connections: register, rename, index, and remove them as hosts do.
+"""Follow the repositories of connections: list them at their hosts, plan, and apply the plan.
 
 - A listing that fails, for whatever reason, changes nothing and is reported.
 - One worker at a time works on a connection. If it dies half way, the next listing recognises what
   it has registered by the URLs.
-- New and changed repositories are indexed by messages that workers take last, so that runs that
-  somebody waits for go first.
+- `workers.sources.reconcile` plans, and `workers.sources.applying` applies the plan.
 """
 
 from __future__ import annotations
@@ -14,30 +13,25 @@ import hashlib
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from uuid import uuid4
 
 import structlog
 
 from codelode.access import EVERYTHING
-from codelode.errors import CodelodeError, InvalidQuery
+from codelode.errors import CodelodeError
 from codelode.ledger import Ledger
 from codelode.model import (
-    ALL_FILES,
-    DEFAULT_REF,
     RefStatus,
-    Repository,
     RepositoryName,
     Run,
     RunKind,
     RunState,
 )
 from codelode.ports import SourceStates
-from codelode.registration import register
 from codelode.repository_rules import Listed, RepositoryRules
 from codelode.repository_sources import (
     MAX_CHANGES,
-    Action,
     Change,
     Known,
     Mode,
@@ -49,38 +43,31 @@ from codelode.repository_sources import (
 from codelode.request_budget import tightest
 from codelode.sources import Connection, HostKind
 from workers.sources import places
+from workers.sources.applying import Outbox, PlanApplier
 from workers.sources.connectors import CONNECTORS
 from workers.sources.declared import SourcesFile
 from workers.sources.http import Host
 from workers.sources.pages import Pages
 from workers.sources.reading import HOLD_S, read_host, while_held
 from workers.sources.reconcile import (
-    Here,
     Plan,
+    Registered,
     Step,
     changes,
     has_news,
-    is_replaced,
     known_after,
     reconcile,
 )
 
 log = structlog.get_logger("workers")
 
-#: Most partial listings in a row, for a host that can tell what has changed. With pages of 50, an
-#: unchanged organisation of 10,000 repositories then costs 51 requests per listing on average.
+#: Maximum number of consecutive partial listings, for a host that can list only what has changed.
+#: With pages of 50, an unchanged organisation of 10,000 repositories then costs 51 requests per
+#: listing on average.
 MOST_PARTIAL = 3
 
-#: Number of runs that are searched for the last one of a repository: as many as the ledger keeps.
+#: Number of runs in which the last one of a repository is looked for: as many as the ledger keeps.
 RUNS_LOOKED_AT = 1_000
-
-
-class Outbox(Protocol):
-    """Sends jobs. Raises Unavailable; the periodic `reap` task sends what was not sent then."""
-
-    def pull(self, run: Run, *, is_late: bool = False) -> None: ...
-
-    def forget(self, name: RepositoryName) -> None: ...
 
 
 class Before(NamedTuple):
@@ -88,7 +75,7 @@ class Before(NamedTuple):
 
     connection: Connection
     listed: Sequence[Listed]
-    partial: int = 0  # listings since the last one that was complete
+    partial: int = 0  # number of partial listings since the last complete one, this one included
 
 
 class SourceSync:
@@ -109,10 +96,10 @@ class SourceSync:
         self._now = now
         self._pages = Pages()
         self._before: dict[str, Before] = {}  # by connection
-        self._entrusted = set[str]()  # connections whose tokens git may use: see `_is_entrusted`
+        self._entrusted = set[str]()  # connections for which `_is_entrusted` was true
 
     def due(self) -> tuple[str, ...]:
-        """Follow the sources file, and return the connections with something to do now."""
+        """Read the sources file if it has changed, and return the connections that need `run`."""
         known, now = self._followed(), self._now()
         return tuple(
             state.declared.name
@@ -126,7 +113,7 @@ class SourceSync:
         )
 
     def run(self, name: str, outbox: Outbox) -> None:
-        """Do what is due for a connection, unless another worker does."""
+        """Do what is due for a connection; nothing if another worker holds it."""
         connection, owner = self._followed().get(name), uuid4().hex
         if connection is None or not self._states.hold(name, owner, for_s=HOLD_S):
             return
@@ -137,12 +124,15 @@ class SourceSync:
             if state.is_due(self._now()):
                 asyncio.run(self._run(connection, state, owner, outbox))
             elif state.outcome.replaced:
-                self._settle(state, owner, outbox)
+                self._remove_former_names(state, owner, outbox)
         finally:
             self._states.release(name, owner)
 
     def _followed(self) -> Mapping[str, Connection]:
-        """Return the connections to follow; without a file, what is declared stays declared."""
+        """Return the connections to follow, by name, and declare them for other processes.
+
+        If there is no file, or it cannot be used, the stored declarations stay as they are.
+        """
         known = self._file.chosen(lambda one: one.repositories)
         if self._file.path is not None and not self._file.problem:
             self._states.declare([_declared(one) for one in known.values()])
@@ -151,12 +141,12 @@ class SourceSync:
     async def _run(
         self, connection: Connection, state: SourceState, owner: str, outbox: Outbox
     ) -> None:
-        """List and act while the connection is held, and store the outcome."""
+        """List, plan, and apply while the connection is held, and store the outcome."""
         hosts: list[Host] = []
         started = self._now()
         try:
-            work = self._work(connection, state, hosts, owner, outbox)
-            outcome, known = await while_held(self._states, connection.name, owner, work)
+            following = self._follow(connection, state, hosts, owner, outbox)
+            outcome, known = await while_held(self._states, connection.name, owner, following)
         except CodelodeError as exc:
             outcome, known = replace(state.outcome, attempted_at=started, error=str(exc)), None
         requests = sum(host.requests for host in hosts)
@@ -164,27 +154,28 @@ class SourceSync:
         outcome = replace(outcome, wanted=state.wanted, requests=requests, budget=budget)
         self._finish(state, owner, outcome, known)
 
-    def _settle(self, state: SourceState, owner: str, outbox: Outbox) -> None:
+    def _remove_former_names(self, state: SourceState, owner: str, outbox: Outbox) -> None:
+        """Remove the former names of renamed repositories that are indexed by now."""
         known = self._states.known(state.declared.name)
-        acting = _Acting(self._ledger, outbox, RepositoryRules())
-        settled = acting.settled(known, except_for=self._asked_since(known))
-        if settled != known:
-            self._finish(state, owner, state.outcome, settled)
+        applier = PlanApplier(self._ledger, outbox, RepositoryRules())
+        left = applier.remove_former_names(known, except_for=self._former_names_in_use(known))
+        if left != known:
+            self._finish(state, owner, state.outcome, left)
 
-    def _asked_since(self, known: Sequence[Known]) -> Collection[str]:
+    def _former_names_in_use(self, known: Sequence[Known]) -> Collection[str]:
         """Return former names for which somebody started a run after the repository was renamed.
 
-        Another repository may have the name at the host now; the next listing tells.
+        They stay until the next listing, because another repository may have the name now.
         """
-        first, last = dict[str, int](), dict[str, int]()
-        for number, run in enumerate(self._ledger.recent(EVERYTHING, limit=RUNS_LOOKED_AT)):
-            first.setdefault(run.repository, number)  # the newest run
-            last[run.repository] = number
+        newest, oldest = dict[str, int](), dict[str, int]()  # positions, from the newest run on
+        for position, run in enumerate(self._ledger.recent(EVERYTHING, limit=RUNS_LOOKED_AT)):
+            newest.setdefault(run.repository, position)
+            oldest[run.repository] = position
         return {
             former.name
             for one in known
             for former in one.replaces
-            if first.get(former.name, RUNS_LOOKED_AT) < last.get(one.name, 0)
+            if newest.get(former.name, RUNS_LOOKED_AT) < oldest.get(one.name, 0)
         }
 
     def _finish(
@@ -214,7 +205,7 @@ class SourceSync:
             requests_left=outcome.budget.requests_left,
         )
 
-    async def _work(
+    async def _follow(
         self,
         connection: Connection,
         state: SourceState,
@@ -228,8 +219,7 @@ class SourceSync:
         outcome = replace(state.outcome, error="", waiting=planned.waiting, listed=len(listed))
         if state.mode is Mode.PLAN:
             return replace(outcome, planned_at=started, changes=_shown(planned.steps)), None
-        acted = await asyncio.to_thread(self._acted, connection, planned, owner, outbox)
-        steps, known = acted
+        steps, known = await asyncio.to_thread(self._applied, connection, planned, owner, outbox)
         outcome = replace(
             outcome,
             attempted_at=started,
@@ -242,9 +232,10 @@ class SourceSync:
     async def _listed(
         self, connection: Connection, hosts: list[Host], *, is_asked: bool
     ) -> Sequence[Listed]:
-        """Return all repositories of the connection; a repeated one counts once.
+        """Return all repositories of the connection; one that is listed twice counts once.
 
-        `is_asked`: somebody has asked for the listing, so it must be complete.
+        A partial listing reads only what has changed since the last one, and keeps the rest of it.
+        `is_asked`: somebody has asked for the listing, so it must not be partial.
         """
         if connection.kind is HostKind.URLS:
             return places.urls(connection)
@@ -252,7 +243,7 @@ class SourceSync:
             return await asyncio.to_thread(places.folder, connection)
         connector, before = CONNECTORS[connection.kind], self._before.get(connection.name)
         if is_asked or before is None or before.connection != connection:
-            before = Before(connection, (), MOST_PARTIAL)
+            before = Before(connection, (), MOST_PARTIAL)  # so that the listing is complete
 
         async def read(host: Host) -> Sequence[Listed]:
             if connector.changed and before.partial < MOST_PARTIAL:
@@ -280,35 +271,35 @@ class SourceSync:
         return reconcile(
             listed,
             known,
-            replace(self._here(connection.name), indexed=self._indexed(names)),
+            replace(self._registered(connection.name), digests=self._digests(names)),
             rules=connection.repositories,
             now=self._now(),
             is_confirmed=state.mode is Mode.CONFIRM,
             is_asked=state.is_asked,
         )
 
-    def _acted(
+    def _applied(
         self, connection: Connection, planned: Plan, owner: str, outbox: Outbox
     ) -> tuple[Sequence[Step], Sequence[Known]]:
-        """Do the planned steps; return what was done, and what is followed now."""
+        """Apply the planned steps; return the applied ones, and what is followed now."""
         assert connection.repositories is not None
-        before = self._states.known(connection.name)  # runs of these may be going on
+        # Runs of the repositories that were followed before may still need the token.
+        before = self._states.known(connection.name)
         self._entrust(connection.name, owner, (*before, *known_after(planned.steps)))
         rules, local_paths = connection.repositories, self._local_paths
-        acting = _Acting(self._ledger, outbox, rules, local_paths=local_paths)
-        done = [acting.done(step) for step in planned.steps]
-        return done, acting.settled(known_after(done))
+        applier = PlanApplier(self._ledger, outbox, rules, local_paths=local_paths)
+        applied = [applier.apply(step) for step in planned.steps]
+        return applied, applier.remove_former_names(known_after(applied))
 
     def _entrust(self, name: str, owner: str, known: Sequence[Known]) -> None:
-        """Have git read exactly these repositories with the token of the connection."""
+        """Let git use the token of the connection for exactly these repositories."""
         self._states.entrust(name, owner, {one.name: one.url for one in known})
 
     def _is_entrusted(self, name: str) -> bool:
-        """Return whether git may use the token of the connection for what is followed.
+        """Return whether the list of repositories for which git may use the token is stored.
 
-        The list of what it may read is missing after a backup was restored, or if an older version,
-        which kept none, has followed the connection. The next listing, which stores the list, may
-        be hours away, or fail.
+        It is missing after a backup was restored, and after an upgrade from a version that kept
+        none. The next listing stores it, but may be hours away, or fail.
         """
         if name not in self._entrusted:
             known = self._states.known(name)
@@ -317,159 +308,51 @@ class SourceSync:
             self._entrusted.add(name)
         return True
 
-    def _here(self, name: str) -> Here:
+    def _registered(self, name: str) -> Registered:
         others = [one.declared.name for one in self._states.states() if one.declared.name != name]
-        of_others = {known.name for other in others for known in self._states.known(other)}
+        followed_elsewhere = {known.name for other in others for known in self._states.known(other)}
         last: dict[str, Run] = {}
         for run in self._ledger.recent(EVERYTHING, limit=RUNS_LOOKED_AT):
             last.setdefault(run.repository, run)
         own = [RepositoryName(known.name) for known in self._states.known(name)]
         failed = {name for name, run in last.items() if run.state is RunState.FAILED}
-        unread = self._unread([one for one in own if one not in last])
+        never_indexed = self._never_indexed([one for one in own if one not in last])
         on_trial = {name for name, run in last.items() if _is_on_trial(run)}
         urls = {name: url for name, url in self._ledger.urls().items() if name not in on_trial}
-        followed = {*of_others, *own}
-        read = self._read([one for one in urls if one not in followed])
-        return Here(urls, of_others, read=read, failed=failed, unread=unread)
+        followed = {*followed_elsewhere, *own}
+        return Registered(
+            urls,
+            followed_elsewhere,
+            adoptable=self._indexed([one for one in urls if one not in followed]),
+            failed=failed,
+            never_indexed=never_indexed,
+        )
 
-    def _unread(self, names: Sequence[RepositoryName]) -> set[str]:
-        """Return the names that were never indexed because their last run failed.
+    def _never_indexed(self, names: Sequence[RepositoryName]) -> set[str]:
+        """Return those of the names that were never indexed because their last run failed.
 
-        Their last runs are not among the RUNS_LOOKED_AT newest ones, because thousands of
-        repositories may come at once. The ledger may even have forgotten them.
+        `names`: repositories whose last run is not among the RUNS_LOOKED_AT newest ones, as when
+        thousands of repositories are registered at once. The ledger may have dropped these runs.
         """
-        indexed = self._read(names)
+        indexed = self._indexed(names)
         return {name for name in names if name not in indexed and self._has_failed(name)}
 
     def _has_failed(self, name: RepositoryName) -> bool:
-        """Return whether no run is active, and the last one failed, or the ledger has none."""
+        """Return whether no run is active, and the last one failed or is not in the ledger."""
         if self._ledger.active(name) is not None:
             return False
         last = self._ledger.recent(EVERYTHING.only([name]), limit=1)
         return not last or last[0].state is RunState.FAILED
 
-    def _read(self, names: Sequence[RepositoryName]) -> Collection[str]:
-        """Return the names that are indexed."""
+    def _indexed(self, names: Sequence[RepositoryName]) -> Collection[str]:
+        """Return those of the names that are indexed at a ref."""
         of_each = zip(names, self._ledger.refs_of(names) if names else (), strict=True)
         return {name for name, refs in of_each if any(one.indexed for one in refs)}
 
-    def _indexed(self, names: Sequence[RepositoryName]) -> Mapping[str, str]:
-        """Return a digest of what is indexed of each repository."""
+    def _digests(self, names: Sequence[RepositoryName]) -> Mapping[str, str]:
+        """Return a digest of the indexed commits of each repository; empty: none is indexed."""
         of_each = zip(names, self._ledger.refs_of(names) if names else (), strict=True)
         return {name: _digest(refs) for name, refs in of_each}
-
-
-class _Acting:
-    """Does the steps of a plan."""
-
-    def __init__(
-        self, ledger: Ledger, outbox: Outbox, rules: RepositoryRules, *, local_paths: str = ""
-    ) -> None:
-        self._ledger, self._outbox, self._rules = ledger, outbox, rules
-        self._local_paths = local_paths
-
-    def done(self, step: Step) -> Step:
-        """Do a step; return it, or what is left of it if the repository is not accepted."""
-        try:
-            self._do(step)
-        except InvalidQuery as exc:
-            refused = replace(step.change, action=Action.CONFLICT, reason=str(exc))
-            return replace(step, change=refused, known=step.before)
-        return step
-
-    def _do(self, step: Step) -> None:
-        action, known = step.change.action, step.known
-        if action is Action.REMOVE:
-            self._remove(RepositoryName(step.change.repository))
-        elif known is not None and action in (Action.REGISTER, Action.RENAME):
-            self._register(known, step.before)
-        elif known is not None and action is Action.MOVE:
-            self._move(known)
-        elif known is not None and action in (Action.ADOPT, Action.UPDATE):
-            name = RepositoryName(known.name)
-            if step.is_reused:
-                self._withdraw_label(name)
-                self._ledger.set_patterns(name, include=(), exclude=())
-            self._index(name, name)
-
-    def _register(self, known: Known, before: Known | None) -> None:
-        """Register a repository like the one that it replaces, and index the refs of that one."""
-        name, replaced = RepositoryName(known.name), self._replaced(known, before)
-        patterns = replaced.patterns if replaced else ALL_FILES
-        label, present = replaced.label if replaced else self._rules.label, self._ledger.get(name)
-        if present and present.label is not label and self._is_indexed(name):
-            label = None  # until the run is done, the index is that of another repository
-        register(
-            self._ledger,
-            {name},
-            url=known.url,
-            name=name,
-            include=patterns.include,
-            exclude=patterns.exclude,
-            local_paths=self._local_paths,
-        )
-        self._ledger.set_label(name, label)
-        self._index(name, replaced.name if replaced else name)
-
-    def _replaced(self, known: Known, before: Known | None) -> Repository | None:
-        """Return the repository under its last name that is still registered.
-
-        A new name whose first run failed is not registered any more; the label and the patterns
-        then come from the name before.
-        """
-        former = (one.name for one in reversed(known.replaces))
-        names = (*((before.name,) if before else ()), *former)
-        found = (self._ledger.get(RepositoryName(name)) for name in names)
-        return next((one for one in found if one is not None), None)
-
-    def _move(self, known: Known) -> None:
-        found = self._ledger.get(RepositoryName(known.name))
-        if found is not None:
-            self._ledger.register(replace(found, url=known.url))
-            self._index(found.name, found.name)
-
-    def _withdraw_label(self, name: RepositoryName) -> None:
-        """Remove a label that somebody has given to another repository of this name.
-
-        The label of the rules is not set: the index is that of the other one until the run is done.
-        """
-        if self._ledger.labels().get(name) is not self._rules.label:
-            self._ledger.set_label(name, None)
-
-    def _index(self, name: RepositoryName, like: RepositoryName) -> None:
-        """Start runs of the default ref, and of the other refs that `like` has."""
-        found = self._ledger.get(like)
-        own = (DEFAULT_REF, found.default_ref if found else "")
-        others = [one.ref for one in self._ledger.refs(like) if one.ref not in own]
-        for ref in (DEFAULT_REF, *others):
-            run = self._ledger.create(name, ref)
-            if run.state is RunState.PULLING:
-                self._outbox.pull(run, is_late=True)
-
-    def settled(
-        self, known: Sequence[Known], *, except_for: Collection[str] = ()
-    ) -> tuple[Known, ...]:
-        """Remove former names of repositories that are indexed under their new ones."""
-        return tuple(self._settled(one, except_for) if one.replaces else one for one in known)
-
-    def _settled(self, known: Known, except_for: Collection[str]) -> Known:
-        if not self._is_indexed(RepositoryName(known.name)):
-            return known
-        left = tuple(one for one in known.replaces if one.name in except_for)
-        for former in known.replaces:
-            name = RepositoryName(former.name)
-            found = self._ledger.get(name)
-            if former not in left and (found is None or is_replaced(former, found.url)):
-                self._remove(name)  # else somebody registered another repository in its place
-        return replace(known, replaces=left)
-
-    def _is_indexed(self, name: RepositoryName) -> bool:
-        return any(one.indexed for one in self._ledger.refs(name))
-
-    def _remove(self, name: RepositoryName) -> None:
-        """Unregister a repository now; its index leaves later."""
-        self._ledger.unregister(name)
-        self._outbox.forget(name)
 
 
 def _digest(refs: Sequence[RefStatus]) -> str:
@@ -478,20 +361,21 @@ def _digest(refs: Sequence[RefStatus]) -> str:
 
 
 def _is_on_trial(run: Run) -> bool:
-    """Return whether a repository is registered only until a plan is made; `run`: its last run."""
+    """Return whether the last run of a repository shows that it is registered only for a plan."""
     return run.kind is RunKind.TRIAL and not run.state.is_over
 
 
 def _unchanged(
     state: SourceState, outcome: SourceOutcome, listed: Sequence[Listed], steps: Sequence[Step]
 ) -> int:
-    """Return the number of consecutive listings without news, of which `outcome` has the last one.
+    """Return the number of consecutive listings without news; `outcome` is that of the last one.
 
-    Where a listing does not say what was pushed, it tells nothing about news, and only the turns of
-    the repositories become rarer.
+    It stays 0 for a host that does not say what was pushed, because its listings cannot show that
+    there is no news; there, single repositories are compared less often (`reconcile`). A requested
+    listing does not count, because it says nothing about the interval.
     """
-    is_telling = all(one.pushed for one in listed) and outcome.rules == state.outcome.rules
-    if has_news(steps) or not is_telling:
+    shows_news = all(one.pushed for one in listed) and outcome.rules == state.outcome.rules
+    if has_news(steps) or not shows_news:
         return 0
     return state.outcome.unchanged + (not state.is_asked)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from codelode.model import RepositoryName
 from codelode.repository_rules import HostVisibility, Listed, RepositoryRules
 from codelode.repository_sources import Action, Former, Known
-from workers.sources.reconcile import REFRESH_S, Here, changes, known_after, reconcile
+from workers.sources.reconcile import REFRESH_S, Registered, changes, known_after, reconcile
 
 NOW = 10_000_000.0
 HOST = "https://git.example"
@@ -28,7 +28,7 @@ def known(id, name, **fields):
 
 
 def here(*names, **fields):
-    return Here({RepositoryName(name): f"{HOST}/{name}" for name in names}, **fields)
+    return Registered({RepositoryName(name): f"{HOST}/{name}" for name in names}, **fields)
 
 
 def planned(rows, followed, present, *, rules=RULES, now=NOW, is_confirmed=False):
@@ -48,7 +48,9 @@ def test_a_new_repository_is_registered_under_its_whole_name_at_the_host():
 
 
 def test_a_repository_that_was_registered_by_hand_keeps_its_name():
-    present = Here({RepositoryName("mine"): "git@git.example:Acme/App.git"}, read=["mine"])
+    present = Registered(
+        {RepositoryName("mine"): "git@git.example:Acme/App.git"}, adoptable=["mine"]
+    )
     plan = planned([listed("1", "acme/app")], [], present)
 
     assert told(plan) == [(Action.ADOPT, "mine")]
@@ -58,7 +60,9 @@ def test_a_repository_that_was_registered_by_hand_keeps_its_name():
 
 def test_of_several_names_of_a_repository_the_one_that_it_has_at_the_host_is_followed():
     names = ("a-copy", "acme/app", "z-copy")
-    present = Here({RepositoryName(name): f"{HOST}/acme/app.git" for name in names}, read=names)
+    present = Registered(
+        {RepositoryName(name): f"{HOST}/acme/app.git" for name in names}, adoptable=names
+    )
     assert told(planned([listed("1", "acme/app")], [], present)) == [(Action.ADOPT, "acme/app")]
 
     urls = {name: url for name, url in present.urls.items() if name != "acme/app"}
@@ -68,7 +72,7 @@ def test_of_several_names_of_a_repository_the_one_that_it_has_at_the_host_is_fol
 
 def test_a_name_that_was_never_read_is_not_adopted():
     """It would be read with the secret of the connection for whoever registered it."""
-    present = Here({RepositoryName("mine/app"): f"{HOST}/acme/app.git"})
+    present = Registered({RepositoryName("mine/app"): f"{HOST}/acme/app.git"})
     assert told(planned([listed("1", "acme/app")], [], present)) == [(Action.REGISTER, "acme/app")]
 
     followed = replace(known("1", "acme/app"), name="mine/app")
@@ -79,7 +83,7 @@ def test_a_name_that_was_never_read_is_not_adopted():
 
 def test_a_repository_made_anew_at_the_address_of_an_adopted_one_gets_its_own_name():
     followed = replace(known("1", "acme/app"), name="mine/app")
-    present = Here({RepositoryName("mine/app"): f"{HOST}/acme/app.git"})
+    present = Registered({RepositoryName("mine/app"): f"{HOST}/acme/app.git"})
     plan = planned([listed("2", "acme/app")], [followed], present)
 
     assert told(plan) == [(Action.REGISTER, "acme/app"), (Action.MISS, "mine/app")]
@@ -121,7 +125,9 @@ def test_a_new_repository_takes_the_place_of_one_that_was_renamed_or_deleted():
 
 
 def test_a_name_that_is_taken_by_another_repository_is_a_conflict_and_changes_nothing():
-    present = Here({RepositoryName("acme/app"): "https://other.example/acme/app"}, ["acme/lib"])
+    present = Registered(
+        {RepositoryName("acme/app"): "https://other.example/acme/app"}, ["acme/lib"]
+    )
     rows = [listed("1", "acme/app"), listed("2", "acme/lib"), listed("3", "acme/new")]
     plan = planned(rows, [known("3", "acme/was")], here("acme/was", "acme/new"))
     assert told(plan)[-1][0] is Action.REGISTER
@@ -132,7 +138,7 @@ def test_a_name_that_is_taken_by_another_repository_is_a_conflict_and_changes_no
 
 
 def test_a_renamed_repository_whose_new_name_is_taken_keeps_its_old_name_and_follows_the_url():
-    present = Here(
+    present = Registered(
         {
             RepositoryName("acme/old"): f"{HOST}/acme/old",
             RepositoryName("acme/new"): "https://other.example/acme/new",
@@ -148,7 +154,7 @@ def test_a_renamed_repository_whose_new_name_is_taken_keeps_its_old_name_and_fol
 @pytest.mark.parametrize(
     ("row", "followed", "failed", "reason"),
     [
-        (listed("1", "a/a", pushed="2"), known("1", "a/a"), (), "something happened"),
+        (listed("1", "a/a", pushed="2"), known("1", "a/a"), (), "reports a push"),
         (
             listed("1", "a/a", pushed=""),
             Known("1", "a/a", "a/a", f"{HOST}/a/a", "", NOW - RULES.every_s),
@@ -207,7 +213,7 @@ def asked_at(every_s, news, *, listings=40):
         plan = planned(
             [listed("1", "a/a", pushed="")],
             followed,
-            here("a/a", indexed={"a/a": revision}),
+            here("a/a", digests={"a/a": revision}),
             rules=rules,
             now=NOW + number * every_s,
         )
@@ -228,7 +234,7 @@ def test_a_repository_without_news_is_asked_at_every_fourth_listing_and_with_som
 
 def test_repositories_that_are_not_told_of_are_all_asked_when_somebody_wants_it():
     followed, rows = [replace(known("1", "a/a"), pushed="")], [listed("1", "a/a", pushed="")]
-    present = here("a/a", indexed={"a/a": "r"})
+    present = here("a/a", digests={"a/a": "r"})
     assert told(planned(rows, followed, present)) == []
     asked = reconcile(rows, followed, present, rules=RULES, now=NOW, is_asked=True)
     assert told(asked) == [(Action.UPDATE, "a/a")]
@@ -363,7 +369,7 @@ def test_after_any_history_what_is_followed_is_what_the_host_lists(history):
         unique = {name: id for id, name in dict(rows).items()}
         now = [listed(id, name, pushed=str(at)) for name, id in unique.items()]
         plan = planned(
-            now, followed, Here(urls), rules=RepositoryRules(grace_s=1), now=NOW + at,
+            now, followed, Registered(urls), rules=RepositoryRules(grace_s=1), now=NOW + at,
             is_confirmed=True,
         )  # fmt: skip
         for step in plan.steps:
@@ -386,7 +392,7 @@ def test_after_any_history_what_is_followed_is_what_the_host_lists(history):
 
 @pytest.mark.parametrize("rows", [[], [listed("1", "acme/app")], [listed("1", "acme/new")]])
 def test_a_repository_that_somebody_registered_under_a_followed_name_is_left_alone(rows):
-    present = Here({RepositoryName("acme/app"): "https://other.example/acme/app"})
+    present = Registered({RepositoryName("acme/app"): "https://other.example/acme/app"})
     rows = [*rows, listed("2", "acme/lib")]
     plan = planned(rows, [known("1", "acme/app")], present, rules=RULES, now=NOW + 5_000)
 
