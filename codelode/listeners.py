@@ -9,43 +9,50 @@ from codelode.loopback import is_loopback
 from codelode.settings import Settings
 
 
-def require_private(settings: Settings) -> None:
-    """Raise InvalidSettings if other machines could call the gateway without a token or TLS.
+def require_secure_listeners(settings: Settings) -> None:
+    """Raise InvalidSettings if other machines could call the gateway without credentials or TLS.
 
-    They may ask for its health. Raises InvalidSettings for malformed addresses too.
+    The listener for health probes may be open to them. Also raises InvalidSettings for malformed
+    addresses, and for settings of authentication and TLS that are incomplete.
     """
     if bool(settings.tls_certificate) != bool(settings.tls_key):
         raise InvalidSettings("set both CODELODE_TLS_CERTIFICATE and CODELODE_TLS_KEY, or neither")
     if settings.shared_token().startswith(api_keys.PREFIX):
         raise InvalidSettings(
-            f"the token of a gateway must not begin with {api_keys.PREFIX!r}, as API keys do: give "
-            "it another long random text in CODELODE_TOKEN or CODELODE_TOKEN_FILE"
+            f"the token of a gateway must not begin with {api_keys.PREFIX!r}, as API keys do: set "
+            "another long random text in CODELODE_TOKEN or CODELODE_TOKEN_FILE"
         )
     _require_mtls(settings)
     if settings.oidc_issuers and not settings.oidc_audience:
         raise InvalidSettings("CODELODE_OIDC_ISSUERS needs CODELODE_OIDC_AUDIENCE")
     if settings.health_listen:
         _listening_host("health_listen", settings.health_listen, example="127.0.0.1:50052")
-    _require_private_address(settings, "listen", example="127.0.0.1:50051")
+    _require_secure_address(settings, "listen", example="127.0.0.1:50051")
     if settings.http_listen:
         _require_http(settings)
 
 
-def _require_private_address(settings: Settings, name: str, *, example: str) -> None:
+def _require_secure_address(settings: Settings, name: str, *, example: str) -> None:
+    """Raise InvalidSettings if other machines could call this address without credentials or TLS.
+
+    `name`: the setting that has the address. `example`: a valid value, for the message.
+    """
     listen = getattr(settings, name)
     host = _listening_host(name, listen, example=example)
-    if host is not None and not is_loopback(host) and (missing := _missing_for_others(settings)):
+    if host is None or is_loopback(host):
+        return
+    if missing := _missing_for_other_machines(settings):
         published = settings.published_host
         what = f"published at {published!r}" if published else f"{PREFIX}{name.upper()}={listen!r}"
-        here = "CODELODE_BIND=127.0.0.1" if published else "127.0.0.1:PORT"
-        raise InvalidSettings(f"{what}: {'; '.join(missing)}; or use {here}")
+        loopback = "CODELODE_BIND=127.0.0.1" if published else "127.0.0.1:PORT"
+        raise InvalidSettings(f"{what}: {'; '.join(missing)}; or use {loopback}")
 
 
 def _require_http(settings: Settings) -> None:
-    """Raise InvalidSettings if the address for HTTP lacks something."""
+    """Raise InvalidSettings if the listener for HTTP is insecure or not complete."""
     if settings.http_listen.startswith("unix:"):
         raise InvalidSettings("CODELODE_HTTP_LISTEN cannot be a Unix socket; use 127.0.0.1:PORT")
-    _require_private_address(settings, "http_listen", example="127.0.0.1:50080")
+    _require_secure_address(settings, "http_listen", example="127.0.0.1:50080")
     if not settings.shared_token() and not settings.oidc_issuers:
         raise InvalidSettings(
             "CODELODE_HTTP_LISTEN needs authentication, because any web page in a browser on this "
@@ -55,7 +62,10 @@ def _require_http(settings: Settings) -> None:
 
 
 def _listening_host(name: str, listen: str, *, example: str) -> str | None:
-    """Return the host of an address to listen on; None for a Unix socket."""
+    """Return the host of an address to listen on; None for a Unix socket.
+
+    Raises InvalidSettings if it has neither form.
+    """
     if listen.startswith("unix:"):
         return None
     host, colon, port = listen.rpartition(":")
@@ -67,10 +77,10 @@ def _listening_host(name: str, listen: str, *, example: str) -> str | None:
 
 
 def _require_mtls(settings: Settings) -> None:
-    """Raise InvalidSettings if the listener for client certificates lacks something."""
+    """Raise InvalidSettings if the listener for client certificates is not complete."""
     if not settings.listen_mtls and not settings.tls_client_ca:
         return
-    if not settings.listen_mtls or not settings.tls_client_ca or not settings.tls_certificate:
+    if not (settings.listen_mtls and settings.tls_client_ca and settings.tls_certificate):
         raise InvalidSettings(
             "client certificates need all of CODELODE_LISTEN_MTLS, CODELODE_TLS_CLIENT_CA, "
             "CODELODE_TLS_CERTIFICATE, and CODELODE_TLS_KEY"
@@ -79,8 +89,8 @@ def _require_mtls(settings: Settings) -> None:
         raise InvalidSettings("CODELODE_LISTEN_MTLS cannot be a Unix socket: it has no TLS")
 
 
-def _missing_for_others(settings: Settings) -> list[str]:
-    """Return what the gateway needs before other machines may reach it."""
+def _missing_for_other_machines(settings: Settings) -> list[str]:
+    """Return messages about what must be set before other machines may reach the gateway."""
     missing = []
     if not settings.shared_token() and not settings.oidc_issuers:
         missing.append(
@@ -88,8 +98,9 @@ def _missing_for_others(settings: Settings) -> list[str]:
             "a long random text, or CODELODE_TOKEN_FILE to a file with one, or "
             "CODELODE_OIDC_ISSUERS"
         )
-    is_readable = not is_loopback(settings.published_host.strip("[]"))
-    if is_readable and not settings.tls_certificate and not settings.tls_terminated_by_proxy:
+    # A container listens on all of its addresses, but may be published on loopback only.
+    needs_tls = not is_loopback(settings.published_host.strip("[]"))
+    if needs_tls and not settings.tls_certificate and not settings.tls_terminated_by_proxy:
         missing.append(
             "without TLS the gateway may listen on loopback only; set CODELODE_TLS_CERTIFICATE and "
             "CODELODE_TLS_KEY, or, if a proxy in front of it terminates TLS, give "

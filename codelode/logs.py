@@ -12,7 +12,7 @@ import sys
 import structlog
 
 from codelode.display import plain, quoted
-from codelode.settings import Settings, unread
+from codelode.settings import Settings, unknown_variables
 
 
 def configure(settings: Settings) -> None:
@@ -55,7 +55,7 @@ def configure(settings: Settings) -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
-    for name, nearest in unread().items():
+    for name, nearest in unknown_variables().items():
         structlog.get_logger("settings").warning("setting_unknown", name=name, nearest=nearest)
 
 

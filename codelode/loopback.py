@@ -1,4 +1,4 @@
-"""Tell whether a host is this machine: what is sent to it crosses no network."""
+"""Tell whether a host is this machine, so that what is sent to it crosses no network."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def is_on_loopback(address: str) -> bool:
     return is_loopback(address.rpartition(":")[0].strip("[]"))
 
 
-def is_unreadable_on_the_way(url: str) -> bool:
-    """Return whether nobody can read the traffic on the way: https, or http to this machine."""
+def is_confidential(url: str) -> bool:
+    """Return whether no other machine can read the traffic: https, or http to this machine."""
     from urllib.parse import urlsplit  # every command imports this module, few call this
 
     parts = urlsplit(url)

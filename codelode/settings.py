@@ -1,7 +1,9 @@
-"""Settings: the only reader of the environment.
+"""Define every setting, and read them from the environment.
 
 Each field is the variable `CODELODE_<FIELD>`; its description gives the unit and the bounds are
-part of the type. `codelode settings` prints them, and docs/settings.md holds that output.
+part of the type. `codelode settings` prints them, and docs/settings.md holds that output. Other
+modules get their settings from here, except clients (`codelode.environment`), which start faster
+without validation.
 """
 
 from __future__ import annotations
@@ -22,25 +24,26 @@ from codelode.backends import registry
 from codelode.environment import DEFAULT_DATA, DEFAULT_SERVER, PREFIX
 from codelode.errors import InvalidSettings
 from codelode.files import read_secret
-from codelode.loopback import is_unreadable_on_the_way
+from codelode.loopback import is_confidential
 from codelode.openid_flow import SCOPES
 
-#: Variables that are read by Compose, by `codelode up` for its processes, and by the tests.
+#: Variables that are no settings, because only Compose, `codelode up`, or the tests read them.
 _READ_ELSEWHERE = (
     *("bind", "port", "version", "cluster"),
     *("test_image", "test_browser", "test_screenshots"),
 )
 
-#: Prefixes of the variables that Kubernetes sets for a service named codelode.
-_OF_A_SERVICE = ("port_", "service_")
+#: Beginnings of the variables that Kubernetes sets for a service named codelode, after our prefix.
+_SET_BY_KUBERNETES = ("port_", "service_")
 
 #: Minimum similarity (0 to 1) of a misspelt variable and the setting that is suggested for it.
-_ALIKE = 0.75
+_MIN_SIMILARITY = 0.75
 
 #: The settings that name a backend; the registry knows their values.
 BACKENDS = ("store", "embedder", "language_model", "derivations")
 
-#: Algorithms whose verifying key cannot sign; with others, an issuer's public key forges tokens.
+#: Algorithms whose public key can only verify. If symmetric ones (HS256) were accepted too, a token
+#: that is signed with the public key of an issuer as the secret would be valid.
 _ALGORITHMS = tuple(f"{kind}{bits}" for kind in ("RS", "PS", "ES") for bits in (256, 384, 512))
 
 _WEB, _REDIS = ("http", "https"), ("redis", "rediss", "unix")
@@ -55,7 +58,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
-    # Locations
+    # Data, servers, and listeners
     data: Path = Field(
         default=Path(DEFAULT_DATA),
         description="Folder of the embedded cluster: mirrors, chunk index, job state.",
@@ -88,20 +91,22 @@ class Settings(BaseSettings):
     published_host: str = Field(
         default="",
         description="Address of this machine at which a container engine publishes the port of "
-        "CODELODE_LISTEN. On loopback, the gateway may speak without TLS; empty: the address of "
-        "CODELODE_LISTEN decides. docker-compose.yml sets it to CODELODE_BIND.",
+        "CODELODE_LISTEN. If it is a loopback address, the gateway needs no TLS; empty: the "
+        "address of CODELODE_LISTEN decides that. docker-compose.yml sets it to CODELODE_BIND.",
     )
     health_listen: str = Field(
         default="",
-        description="Address on which a process of its own answers health probes of the gateway, "
-        "at once whatever the gateway works on, and without the token; empty: only the gateway "
+        description="Address on which a separate process answers health probes of the gateway, "
+        "without the token, and at once even if the gateway is busy; empty: only the gateway "
         "answers them, on CODELODE_LISTEN.",
     )
     share_ports: bool = Field(
         default=False,
         description="Whether other gateways of this user on this machine may listen on the same "
-        "addresses; Linux spreads connections over them. `codelode up --gateways` sets it.",
+        "addresses; Linux distributes the connections. `codelode up --gateways` sets it.",
     )
+
+    # Shared token, and files of operators
     token: SecretStr = Field(
         default=SecretStr(""),
         description="Shared secret that clients send with every call to the gateway. Required to "
@@ -129,15 +134,18 @@ class Settings(BaseSettings):
         "searches take as a filter; the gateway follows its changes; empty: none. "
         "docs/operations.md has the format.",
     )
+
+    # TLS and client certificates
     tls_certificate: str = Field(
         default="",
-        description="PEM file with the certificate of the gateway, followed by those of the "
-        "authorities between it and the root. With it and its key, the gateway speaks TLS. Both "
-        "files are read again when they change.",
+        description="PEM file with the certificate of the gateway, followed by the intermediate "
+        "certificates. With it and CODELODE_TLS_KEY, the gateway speaks TLS. Both files are read "
+        "again when they change.",
     )
     tls_key: str = Field(
         default="",
-        description="PEM file with the private key of that certificate, without a passphrase.",
+        description="PEM file with the private key of CODELODE_TLS_CERTIFICATE, without a "
+        "passphrase.",
     )
     tls_terminated_by_proxy: bool = Field(
         default=False,
@@ -147,7 +155,7 @@ class Settings(BaseSettings):
     tls_ca: str = Field(
         default="",
         description="PEM file with the certificates of the authorities that clients trust for "
-        "addresses that start with grpcs://; empty: the public ones.",
+        "addresses that start with grpcs://; empty: the public authorities.",
     )
     listen_mtls: str = Field(
         default="",
@@ -165,8 +173,11 @@ class Settings(BaseSettings):
     )
     tls_client_key: str = Field(
         default="",
-        description="PEM file with the private key of that certificate, without a passphrase.",
+        description="PEM file with the private key of CODELODE_TLS_CLIENT_CERTIFICATE, without a "
+        "passphrase.",
     )
+
+    # OpenID Connect, and sessions of browsers
     oidc_issuers: str = Field(
         default="",
         description="Issuers of OpenID Connect whose tokens the gateway accepts: their URLs, "
@@ -174,12 +185,12 @@ class Settings(BaseSettings):
     )
     oidc_audience: str = Field(
         default="",
-        description="Value that the claim `aud` of these tokens must have, usually the client id "
-        "of codelode at the issuer. Required with CODELODE_OIDC_ISSUERS.",
+        description="Value that the claim `aud` of the issuers' tokens must have, usually the "
+        "client id of codelode at the issuer. Required with CODELODE_OIDC_ISSUERS.",
     )
     oidc_algorithms: str = Field(
         default="RS256,PS256,ES256",
-        description="Signature algorithms that are accepted, separated by commas: any of "
+        description="Signature algorithms of tokens that are accepted, separated by commas: any of "
         f"{', '.join(_ALGORITHMS)}.",
     )
     oidc_skew_s: int = Field(
@@ -208,13 +219,13 @@ class Settings(BaseSettings):
     )
     oidc_client_id: str = Field(
         default="",
-        description="Id under which the issuers know the web page, whose redirect URI there is "
-        "its address followed by /sign-in/callback; empty: CODELODE_OIDC_AUDIENCE.",
+        description="Client id of the web page at the issuers; its redirect URI is the address of "
+        "the page followed by /sign-in/callback; empty: CODELODE_OIDC_AUDIENCE.",
     )
     oidc_client_secret: SecretStr = Field(
         default=SecretStr(""),
-        description="Secret of that client; empty: the issuers require none, because the login "
-        "uses PKCE.",
+        description="Client secret of the web page at the issuers; empty: they require none, "
+        "because the login uses PKCE.",
     )
     oidc_scopes: str = Field(
         default=SCOPES,
@@ -227,6 +238,8 @@ class Settings(BaseSettings):
         description="Longest time for which a browser stays signed in at the web page, hours. Its "
         "credentials may end earlier.",
     )
+
+    # Clients, and the Redis server of `codelode up`
     token_without_tls: bool = Field(
         default=False,
         description="Let clients send their token without TLS to a gateway on another machine, "
@@ -235,15 +248,13 @@ class Settings(BaseSettings):
     server: str = Field(
         default=DEFAULT_SERVER,
         description="Gateway that the command line talks to: HOST:PORT, or with TLS "
-        "grpcs://HOST:PORT; if it is not set, the cluster of `codelode up` on this machine, if one "
-        "runs.",
+        "grpcs://HOST:PORT; if it is not set and `codelode up` runs on this machine, its cluster.",
     )
     redis_bin: str = Field(
         default="",
         description="Redis or Valkey program that `codelode up` starts; empty: the one on PATH, "
         "or else the one from the installed wheel.",
     )
-
     redis_memory_mb: int = Field(
         default=2_048,
         ge=16,
@@ -318,7 +329,7 @@ class Settings(BaseSettings):
     )
     openai_api_key: SecretStr = Field(
         default=SecretStr(""),
-        description="API key of that server; leave empty if it requires none.",
+        description="API key of the server at CODELODE_OPENAI_URL; leave empty if it needs none.",
     )
     embedding_model: str = Field(
         default="",
@@ -429,7 +440,6 @@ class Settings(BaseSettings):
         description="Maximum size of a file, bytes; larger files are skipped. A larger "
         "`.codelodeignore` fails the run.",
     )
-
     queries: str = Field(
         default="",
         description="Folder with tree-sitter queries `<language>.scm` that replace the built-in "
@@ -490,7 +500,7 @@ class Settings(BaseSettings):
         le=1,
         description="Minimum cosine similarity at which the cached answer of another query is "
         "reused. Both queries must have the same filters and the same words, apart from stop "
-        "words; 1 disables it.",
+        "words; 1: only the cached answer of the same query is used.",
     )
     cross_encoder: str = Field(
         default="",
@@ -563,10 +573,9 @@ class Settings(BaseSettings):
         default=30,
         ge=1,
         le=10_000_000,
-        description="Maximum calls with wrong credentials per minute from one address; beyond it "
-        "unknown credentials are refused without being checked.",
+        description="Maximum calls with wrong credentials per minute from one address; after that, "
+        "credentials that were not accepted before are refused without being checked.",
     )
-
     audit_log: str = Field(
         default="",
         description="File to which the gateway writes who called what, as JSON lines; empty: none. "
@@ -605,7 +614,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read arguments and variables; the source of .env files takes as long without a file."""
+        """Read only arguments and variables: the source of .env files is slow even without one."""
         return init_settings, env_settings
 
     @field_validator("weaviate_url", "ollama_url", "openai_url")
@@ -619,7 +628,7 @@ class Settings(BaseSettings):
     def _are_issuers(cls, text: str) -> str:
         for url in listed(text):
             _checked_url(url, schemes=_WEB, example="https://login.example.com/realms/main")
-            if not is_unreadable_on_the_way(url):
+            if not is_confidential(url):
                 raise PydanticCustomError("issuer", "must start with https://")
         return text
 
@@ -684,7 +693,7 @@ class Settings(BaseSettings):
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """Return the values of a setting that are separated by commas."""
+    """Return the values of a setting that has several, separated by commas."""
     return tuple(one.strip() for one in text.split(",") if one.strip())
 
 
@@ -722,10 +731,10 @@ def load(**overrides: object) -> Settings:
         raise InvalidSettings(problems) from exc
 
 
-def unread(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+def unknown_variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the variables with our prefix that are no setting, each with the most similar setting.
 
-    Empty text: no setting is similar. A misspelt variable is silently ignored, so a process logs a
+    Empty text: no setting is similar. A misspelt variable would have no effect, so a process logs a
     warning for each when it starts.
     """
     names = {name: name.upper().removeprefix(PREFIX).lower() for name in sorted(environment)}
@@ -735,17 +744,20 @@ def unread(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
         if name.upper().startswith(PREFIX)
         and stem not in Settings.model_fields
         and stem not in _READ_ELSEWHERE
-        and not stem.startswith(_OF_A_SERVICE)
+        and not stem.startswith(_SET_BY_KUBERNETES)
     }
 
 
 def _nearest(stem: str) -> str:
-    found = get_close_matches(stem, Settings.model_fields, n=1, cutoff=_ALIKE)
+    found = get_close_matches(stem, Settings.model_fields, n=1, cutoff=_MIN_SIMILARITY)
     return f"{PREFIX}{found[0].upper()}" if found else ""
 
 
-def require_alike(own: Mapping[str, str], workers: Mapping[str, str]) -> None:
-    """Raise InvalidSettings if the workers run with other settings than this command."""
+def require_same_settings(own: Mapping[str, str], workers: Mapping[str, str]) -> None:
+    """Raise InvalidSettings if a setting of the running workers differs from that of this command.
+
+    Both map names of fields to values as text; only those in `workers` are compared.
+    """
     for name, value in workers.items():
         if own.get(name) != value:
             raise InvalidSettings(

@@ -38,7 +38,7 @@ from codelode.declarations import Wrong, flag, items, line, sequence, text, time
 from codelode.errors import InvalidQuery, InvalidSettings
 from codelode.files import read_secret
 from codelode.host_permissions import address
-from codelode.loopback import is_unreadable_on_the_way
+from codelode.loopback import is_confidential
 from codelode.repository_rules import RepositoryRules
 
 _SECTIONS = ("connections",)
@@ -371,7 +371,7 @@ def _url(node: yaml.Node) -> str:
     url = text(node, "url").rstrip("/")
     if not is_server_url(url, ("http", "https")) or urlsplit(url).username is not None:
         raise Wrong(line(node), "url must be the URL of a host, such as https://git.example.com")
-    if not is_unreadable_on_the_way(url):
+    if not is_confidential(url):
         raise Wrong(line(node), "url must start with https://, because a token is sent to it")
     return next((one for one in _URLS.values() if _is_service(url, one)), url)
 

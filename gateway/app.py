@@ -26,7 +26,7 @@ from codelode import garbage, logs, scopes
 from codelode.backends import registry
 from codelode.environment import UNUSABLE_SETTINGS
 from codelode.errors import CodelodeError, InvalidSettings, Unavailable
-from codelode.listeners import require_private
+from codelode.listeners import require_secure_listeners
 from codelode.ports import Tokeniser
 from codelode.scopes import NO_SCOPES
 from codelode.settings import Settings, load
@@ -217,7 +217,7 @@ class Gateway:
 
     async def start(self) -> None:
         """Start serving. Raises InvalidSettings if an address is not allowed, malformed or used."""
-        require_private(self._settings)
+        require_secure_listeners(self._settings)
         self._add_services()
         certificate = server_certificate(self._settings)
         self._bind(certificate)
@@ -357,7 +357,7 @@ def _bind(
 
 async def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT."""
-    require_private(settings)
+    require_secure_listeners(settings)
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="port"))
     asked_to_stop = asyncio.Event()

@@ -10,7 +10,7 @@ import httpx
 
 from codelode.certificates import authorities_for
 from codelode.errors import Unavailable
-from codelode.loopback import is_unreadable_on_the_way
+from codelode.loopback import is_confidential
 
 #: Longest wait for a connection and for each part of an answer, and, checked at each part, for the
 #: whole content, seconds.
@@ -47,7 +47,7 @@ def _content(url: str, form: Mapping[str, str] | None, *, with_refusals: bool = 
 
     Raises Unavailable.
     """
-    if not is_unreadable_on_the_way(url):
+    if not is_confidential(url):
         raise Unavailable(f"{url} is not fetched: its URL must start with https://")
     try:
         return _fetched(url, form, with_refusals=with_refusals and form is not None)

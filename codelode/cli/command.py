@@ -250,7 +250,7 @@ def codelode(context: click.Context) -> None:
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its exit status."""
     status = _status_of(list(sys.argv[1:] if args is None else args))
-    _forget_unread()
+    _discard_output()
     sys.exit(status)
 
 
@@ -299,7 +299,7 @@ def _complain(message: str, *, hint: str = "") -> int:
     return ERROR
 
 
-def _forget_unread() -> None:
+def _discard_output() -> None:
     """Discard buffered output; Python would try to write it at exit and print an error."""
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -14,7 +14,7 @@ from codelode.cli import printing
 from codelode.cli.options import address_option, default_server
 from codelode.environment import DEFAULT_DATA, TOKEN, client_settings, client_variables
 from codelode.errors import InvalidSettings, NotFound
-from codelode.loopback import is_unreadable_on_the_way
+from codelode.loopback import is_confidential
 
 if TYPE_CHECKING:
     from codelode.operations.agents import Agent, Change
@@ -185,7 +185,7 @@ def _endpoint(url: str) -> str:
     """Return the URL, with the path /mcp if it has none."""
     from urllib.parse import urlsplit
 
-    if not is_unreadable_on_the_way(url):
+    if not is_confidential(url):
         raise click.UsageError(
             f"{url!r}: the agent sends its token there; give https://HOST:PORT, or "
             "http://127.0.0.1:PORT on this machine"

@@ -23,7 +23,7 @@ from codelode.cli.options import Folder
 from codelode.cluster import running_cluster
 from codelode.environment import without_settings
 from codelode.errors import InvalidSettings, Unavailable
-from codelode.settings import Settings, load, require_alike
+from codelode.settings import Settings, load, require_same_settings
 
 #: The settings that locate the stores; workers publish theirs, to be compared.
 PLACE = ("store", "organisation", "data", "weaviate_url", "weaviate_collection")
@@ -64,11 +64,11 @@ def _reached(data: Path | None, *, is_stopped: bool) -> Iterator[Settings]:
     cluster = running_cluster(settings.data_dir)
     if cluster is not None and not is_stopped:
         found = settings.model_copy(update={"redis_url": cluster.redis})
-        _require_alike(found, registry.index_swap(found).facts())
+        _require_same_settings(found, registry.index_swap(found).facts())
         yield found
     elif "redis_url" in base.model_fields_set:
         require_redis(settings)
-        _require_alike(settings, registry.index_swap(settings).facts())
+        _require_same_settings(settings, registry.index_swap(settings).facts())
         if not is_stopped:
             require_data(settings, named=data)
         yield settings
@@ -146,7 +146,7 @@ def _require_there(data: Path, *, holds: str = "") -> None:
     )
 
 
-def _require_alike(own: Settings, workers: Mapping[str, str]) -> None:
+def _require_same_settings(own: Settings, workers: Mapping[str, str]) -> None:
     """Raise InvalidSettings if the workers use other stores than this command."""
     told = {name: workers[name] for name in PLACE if name in workers}
-    require_alike({name: str(getattr(own, name)) for name in told}, told)
+    require_same_settings({name: str(getattr(own, name)) for name in told}, told)

@@ -37,8 +37,8 @@ from codelode.client.channel import is_host_and_port
 from codelode.cluster import Cluster, token_file
 from codelode.environment import HTTP_PORT, PREFIX, client_settings
 from codelode.errors import InvalidSettings
-from codelode.listeners import require_private
-from codelode.settings import Settings, load, unread
+from codelode.listeners import require_secure_listeners
+from codelode.settings import Settings, load, unknown_variables
 
 #: Intervals at which children are checked while they start, and later, seconds.
 STARTING_LOOK_S = 0.02
@@ -159,7 +159,7 @@ def up(
     """
     _require_sharing(gateways)
     base = load(**({} if data is None else {"data": data}))
-    for name, nearest in unread().items():
+    for name, nearest in unknown_variables().items():
         meant = f"; did you mean {nearest}?" if nearest else "; `codelode settings` lists all"
         _announce(f"{name} is not a setting and has no effect{meant}")
     with (
@@ -181,11 +181,11 @@ def up(
         )
         http = _http_address(base.http_listen, port, api_port)
         flower = "" if no_flower else f"{LOOPBACK}:{_port(LOOPBACK, http_port, '--http-port')}"
-        require_private(settings)
+        require_secure_listeners(settings)
         for name in ("listen_mtls", "health_listen"):
             _require_free(f"{PREFIX}{name.upper()}", getattr(settings, name))
         settings = _with_own_token(settings).model_copy(update={"http_listen": http})
-        require_private(settings)
+        require_secure_listeners(settings)
         redis = redis_child(settings, place)
         rest = (
             *gateway_children(settings, gateways),  # first, because they take longest to start

@@ -21,7 +21,7 @@ from typing import Any
 from codelode.cluster import login_file, run_dir
 from codelode.errors import InvalidSettings, Unauthenticated, Unavailable
 from codelode.files import make_private, replace_text
-from codelode.loopback import is_unreadable_on_the_way
+from codelode.loopback import is_confidential
 from codelode.openid_flow import claims, refresh_form, refusal
 
 #: A token is renewed when less than this is left, seconds.
@@ -151,7 +151,7 @@ def _answer(url: str, form: Mapping[str, str] | None = None) -> bytes:
     from urllib.parse import urlencode
     from urllib.request import Request, urlopen
 
-    if not is_unreadable_on_the_way(url):
+    if not is_confidential(url):
         raise InvalidSettings(f"{url!r} is not asked: the URL must start with https://")
     body = urlencode(form).encode() if form is not None else None
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from codelode.errors import InvalidSettings
-from codelode.settings import Settings, load, unread
+from codelode.settings import Settings, load, unknown_variables
 
 WEB = {
     "WEAVIATE_URL": "http://127.0.0.1:8080",
@@ -91,17 +91,17 @@ def test_the_password_of_a_mistyped_url_is_not_shown(monkeypatch, scheme, passwo
     ],
 )
 def test_a_variable_that_is_no_setting_is_told_with_the_nearest_one(name, nearest):
-    assert unread({name: "x", "HOME": "/", "CODELODE_WINDOW": "1"}) == {name: nearest}
+    assert unknown_variables({name: "x", "HOME": "/", "CODELODE_WINDOW": "1"}) == {name: nearest}
 
 
 def test_a_setting_is_read_however_it_is_capitalised():
-    assert unread({f"codelode_{name}": "" for name in Settings.model_fields}) == {}
+    assert unknown_variables({f"codelode_{name}": "" for name in Settings.model_fields}) == {}
 
 
 def test_what_kubernetes_says_of_a_service_of_that_name_is_no_misspelling():
     said = ("CODELODE_SERVICE_HOST", "CODELODE_SERVICE_PORT_GRPC", "CODELODE_PORT_50051_TCP_ADDR")
 
-    assert unread(dict.fromkeys(said, "")) == {}
+    assert unknown_variables(dict.fromkeys(said, "")) == {}
 
 
 def test_every_variable_that_the_project_names_is_read_by_somebody():
@@ -114,7 +114,7 @@ def test_every_variable_that_the_project_names_is_read_by_somebody():
     ]
     named = set(re.findall(r"CODELODE_[A-Z_]*[A-Z]\b", "".join(map(Path.read_text, files))))
 
-    assert unread(dict.fromkeys(named, "")) == {}
+    assert unknown_variables(dict.fromkeys(named, "")) == {}
 
 
 def test_a_process_logs_a_misspelt_setting_as_it_starts():

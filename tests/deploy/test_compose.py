@@ -18,7 +18,7 @@ from redis.exceptions import AuthenticationError, NoPermissionError
 from codelode.backends.redis.connection import connect
 from codelode.cli import redis_server
 from codelode.errors import InvalidSettings
-from codelode.listeners import require_private
+from codelode.listeners import require_secure_listeners
 from codelode.settings import Settings, load
 from codelode.stages import STAGES
 from tests.authorities import Authority
@@ -293,8 +293,8 @@ def _interpolated(text, env):
 
 
 def test_on_loopback_the_gateway_needs_no_tls(settings_in):
-    require_private(settings_in())
-    require_private(settings_in(CODELODE_BIND="[::1]"))
+    require_secure_listeners(settings_in())
+    require_secure_listeners(settings_in(CODELODE_BIND="[::1]"))
 
 
 @pytest.mark.parametrize("bind", ["0.0.0.0", "[::]", "10.0.0.7"])
@@ -304,12 +304,14 @@ def test_elsewhere_the_gateway_speaks_tls_or_is_told_that_a_proxy_does(
     with pytest.raises(
         InvalidSettings, match=r"without TLS.*CODELODE_TLS_TERMINATED_BY_PROXY=true"
     ):
-        require_private(settings_in(CODELODE_BIND=bind))
-    require_private(settings_in(CODELODE_BIND=bind, CODELODE_TLS_TERMINATED_BY_PROXY="true"))
+        require_secure_listeners(settings_in(CODELODE_BIND=bind))
+    require_secure_listeners(
+        settings_in(CODELODE_BIND=bind, CODELODE_TLS_TERMINATED_BY_PROXY="true")
+    )
     assert "${TLS_FOLDER:-tls}:/tls:ro" in services["gateway"]["volumes"]
     files = Authority(tmp_path).issue("search.example").settings
     env = {f"CODELODE_{name.upper()}": value for name, value in files.items()}
-    require_private(settings_in(CODELODE_BIND=bind, **env))
+    require_secure_listeners(settings_in(CODELODE_BIND=bind, **env))
 
 
 def test_secrets_come_from_the_environment_file_and_are_in_its_example():

@@ -18,7 +18,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from codelode.client import Client
 from codelode.environment import UNUSABLE_SETTINGS
 from codelode.errors import InvalidSettings, Unauthenticated
-from codelode.listeners import require_private
+from codelode.listeners import require_secure_listeners
 from codelode.settings import Settings
 from codelode.v1 import index_pb2, index_pb2_grpc
 from gateway import health
@@ -32,22 +32,22 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
     "listen", ["127.0.0.1:50051", "localhost:0", "[::1]:50051", "127.8.0.1:1", "unix:/run/x.sock"]
 )
 def test_loopback_addresses_are_taken(listen):
-    require_private(Settings(listen=listen))
+    require_secure_listeners(Settings(listen=listen))
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:50051", "[::]:50051", "10.0.0.1:1", "host.example:1"])
 def test_without_authentication_other_addresses_are_refused(listen):
     with pytest.raises(InvalidSettings, match="without authentication"):
-        require_private(Settings(listen=listen, tls_terminated_by_proxy=True))
-    require_private(Settings(listen=listen, token="secret", tls_terminated_by_proxy=True))
+        require_secure_listeners(Settings(listen=listen, tls_terminated_by_proxy=True))
+    require_secure_listeners(Settings(listen=listen, token="secret", tls_terminated_by_proxy=True))
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:50051", "[::]:50051", "10.0.0.1:1", "host.example:1"])
 def test_without_tls_other_addresses_are_refused(listen):
     with pytest.raises(InvalidSettings, match=r"without TLS .* --tls-terminated-by-proxy"):
-        require_private(Settings(listen=listen, token="secret"))
+        require_secure_listeners(Settings(listen=listen, token="secret"))
     files = {"tls_certificate": "/tls/tls.crt", "tls_key": "/tls/tls.key"}
-    require_private(Settings(listen=listen, token="secret", **files))
+    require_secure_listeners(Settings(listen=listen, token="secret", **files))
 
 
 @pytest.mark.slow
@@ -70,24 +70,24 @@ def test_the_program_takes_the_word_for_the_proxy(tmp_path):
 
 def test_all_that_is_missing_is_said_at_once():
     with pytest.raises(InvalidSettings, match=r"without authentication .*; without TLS "):
-        require_private(Settings(listen="0.0.0.0:50051"))
+        require_secure_listeners(Settings(listen="0.0.0.0:50051"))
 
 
 def test_a_token_that_would_be_taken_for_an_api_key_is_refused():
     with pytest.raises(InvalidSettings, match="must not begin with 'codelode_'"):
-        require_private(Settings(token="codelode_of-the-whole-team"))
+        require_secure_listeners(Settings(token="codelode_of-the-whole-team"))
 
 
 @pytest.mark.parametrize("given", ["tls_certificate", "tls_key"])
 def test_a_certificate_needs_its_key(given):
     with pytest.raises(InvalidSettings, match="set both"):
-        require_private(Settings(**{given: "/tls/file"}))
+        require_secure_listeners(Settings(**{given: "/tls/file"}))
 
 
 @pytest.mark.parametrize("listen", ["", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "[::1]:99999"])
 def test_a_malformed_address_is_refused_with_an_example(listen):
     with pytest.raises(InvalidSettings, match=r"127\.0\.0\.1:50051"):
-        require_private(Settings(listen=listen))
+        require_secure_listeners(Settings(listen=listen))
 
 
 @pytest.mark.parametrize("place", ["token", "token_file"])

@@ -9,7 +9,7 @@ import pytest
 
 from codelode.client import AsyncClient, Tls
 from codelode.errors import InvalidSettings, Unauthenticated, Unavailable
-from codelode.listeners import require_private
+from codelode.listeners import require_secure_listeners
 from codelode.settings import Settings
 from codelode.v1 import index_pb2, index_pb2_grpc
 from gateway.app import Gateway
@@ -175,13 +175,13 @@ def test_what_client_certificates_need_is_said(files, missing):
     left = {name: value for name, value in files.items() if name not in missing}
 
     with pytest.raises(InvalidSettings, match="client certificates need all of"):
-        require_private(Settings(**left))
+        require_secure_listeners(Settings(**left))
 
 
 def test_a_malformed_address_for_client_certificates_is_named(files):
     with pytest.raises(InvalidSettings, match="CODELODE_LISTEN_MTLS='50053' must have the form"):
-        require_private(Settings(**{**files, "listen_mtls": "50053"}))
+        require_secure_listeners(Settings(**{**files, "listen_mtls": "50053"}))
 
 
 def test_the_address_for_client_certificates_may_be_reached_by_others(files):
-    require_private(Settings(**{**files, "listen_mtls": "0.0.0.0:50053"}))
+    require_secure_listeners(Settings(**{**files, "listen_mtls": "0.0.0.0:50053"}))

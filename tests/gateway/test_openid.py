@@ -17,7 +17,7 @@ from codelode.access import Role
 from codelode.backends.documents import MAX_BYTES, WebDocuments
 from codelode.client import AsyncClient
 from codelode.errors import InvalidSettings, Unauthenticated, Unavailable
-from codelode.listeners import require_private
+from codelode.listeners import require_secure_listeners
 from codelode.settings import Settings, load
 from gateway.access.identity import Credentials
 from gateway.access.openid import OpenIdConnect, Rules
@@ -478,11 +478,11 @@ def test_unsafe_settings_are_refused_by_name(given):
 
 def test_an_issuer_needs_an_audience(issuer):
     with pytest.raises(InvalidSettings, match="CODELODE_OIDC_AUDIENCE"):
-        require_private(Settings(oidc_issuers=issuer.url))
+        require_secure_listeners(Settings(oidc_issuers=issuer.url))
 
 
 def test_an_issuer_is_authentication(issuer):
-    require_private(settings(issuer, listen="0.0.0.0:1", tls_terminated_by_proxy=True))
+    require_secure_listeners(settings(issuer, listen="0.0.0.0:1", tls_terminated_by_proxy=True))
 
 
 def test_the_rules_are_those_of_the_settings(issuer):

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from structlog.testing import capture_logs
 
 from codelode.errors import InvalidSettings, TimedOut
-from codelode.listeners import require_private
+from codelode.listeners import require_secure_listeners
 from codelode.settings import Settings
 from gateway.api.rest import calls, problems
 from gateway.api.rest.server import HttpServer
@@ -441,21 +441,23 @@ async def test_requests_are_refused_while_there_are_too_many_connections(tmp_pat
 
 def test_http_without_authentication_is_refused_even_on_loopback():
     with pytest.raises(InvalidSettings, match="any web page in a browser"):
-        require_private(Settings(http_listen="127.0.0.1:0"))
-    require_private(Settings(http_listen="127.0.0.1:0", token=TOKEN))
+        require_secure_listeners(Settings(http_listen="127.0.0.1:0"))
+    require_secure_listeners(Settings(http_listen="127.0.0.1:0", token=TOKEN))
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:50080", "host.example:1"])
 def test_http_without_tls_is_refused_to_other_machines(listen):
     with pytest.raises(InvalidSettings, match=r"CODELODE_HTTP_LISTEN=.*without TLS"):
-        require_private(Settings(http_listen=listen, token=TOKEN))
-    require_private(Settings(http_listen=listen, token=TOKEN, tls_terminated_by_proxy=True))
+        require_secure_listeners(Settings(http_listen=listen, token=TOKEN))
+    require_secure_listeners(
+        Settings(http_listen=listen, token=TOKEN, tls_terminated_by_proxy=True)
+    )
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1", "127.0.0.1:x", "unix:/run/x.sock"])
 def test_a_malformed_address_is_refused_with_an_example(listen):
     with pytest.raises(InvalidSettings, match=r"HTTP_LISTEN.* 127\.0\.0\.1:"):
-        require_private(Settings(http_listen=listen, token=TOKEN))
+        require_secure_listeners(Settings(http_listen=listen, token=TOKEN))
 
 
 async def test_a_taken_port_is_refused_by_name(dependencies, tmp_path):

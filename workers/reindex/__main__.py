@@ -20,7 +20,7 @@ from codelode.backends import engine, registry
 from codelode.errors import CodelodeError, InvalidSettings
 from codelode.ledger import Ledger
 from codelode.ports import ChunkSearch
-from codelode.settings import Settings, load, require_alike
+from codelode.settings import Settings, load, require_same_settings
 from workers.enrich import Enricher
 from workers.parse import own_queries
 from workers.reindex.build import Build, IndexSwap, Progress, finish
@@ -92,7 +92,7 @@ def rebuild(settings: Settings, report: Report, *, may_lack: bool) -> None:
     so only `drop` removes it. `may_lack`: see `Build`.
     """
     services = Services(settings)
-    require_alike(shaping(settings), services.swap.facts())
+    require_same_settings(shaping(settings), services.swap.facts())
     shadow = registry.shadow_index(settings)
     with services.swap.running():
         _finish(services.ledger, services.swap, shadow, settings)
@@ -126,7 +126,7 @@ def drop(settings: Settings, report: Report) -> None:
     # The embedder does not matter for removing an index, and the built-in one asks no server.
     shadow = registry.shadow_index(settings.model_copy(update={"embedder": "static"}))
     swap = registry.index_swap(settings)
-    require_alike(shaping(settings), swap.facts())
+    require_same_settings(shaping(settings), swap.facts())
     with swap.running():
         _finish(registry.ledger(settings), swap, shadow, settings)
         dropped = _drop(shadow, shadow.others())
