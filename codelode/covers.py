@@ -40,6 +40,34 @@ _SEPARATOR = re.compile(r"[/._-]")
 Groups: TypeAlias = tuple[str, ...]
 
 
+class Grouped(NamedTuple):
+    """The groups that the chunks of a repository are written with.
+
+    `former`: None if every chunk has these groups. Otherwise they are suspended: a chunk may lack
+    some, and may have some of the former ones.
+    """
+
+    written: Groups = ()
+    former: Groups | None = None
+
+    @property
+    def is_suspended(self) -> bool:
+        return self.former is not None
+
+    @property
+    def certain(self) -> Groups:
+        """Return the groups that every chunk of the repository has."""
+        return () if self.is_suspended else self.written
+
+    @property
+    def possible(self) -> Groups:
+        """Return all groups that a chunk of the repository may have."""
+        return (*self.written, *(self.former or ()))
+
+
+UNGROUPED = Grouped()
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Known:
     """The repositories that were registered at one moment, and the groups of those that have one.
@@ -48,7 +76,7 @@ class Known:
     """
 
     names: frozenset[RepositoryName] = frozenset()
-    groups: Mapping[RepositoryName, Groups] = field(default_factory=dict)
+    groups: Mapping[RepositoryName, Grouped] = field(default_factory=dict)
     #: Returns the cover of some names, or None; each is computed once.
     cover: Callable[[frozenset[RepositoryName]], Cover | None] = field(init=False, repr=False)
 
@@ -88,21 +116,34 @@ def cover(names: frozenset[RepositoryName], known: Known) -> Cover | None:
     """
     tokens, hidden = _tokens(known), known.names - names
     inside: defaultdict[str, set[RepositoryName]] = defaultdict(set)
-    for name in names:
-        for token in tokens.get(name, ()):
+    for name in names & tokens.keys():
+        for token in tokens[name].certain:
             inside[token].add(name)
-    excepted = Counter(token for name in hidden for token in tokens[name])
+    excepted = Counter(token for name in hidden for token in tokens[name].possible)
     left, whole = set(names), set[str]()
     for token in sorted(inside, key=lambda one: ((1 + excepted[one]) / len(inside[one]), one)):
         if 1 + excepted[token] < len(inside[token] & left):
             whole.add(token)
             left -= inside[token]
-    but = [name for name in hidden if not whole.isdisjoint(tokens[name])]
+    but = [name for name in hidden if not whole.isdisjoint(tokens[name].possible)]
     found = Cover(tuple(sorted(whole)), tuple(sorted(left)), tuple(sorted(but)))
     return found if sum(map(len, found)) <= WORTH_SHARE * len(names) else None
 
 
 @lru_cache(maxsize=2)
-def _tokens(known: Known) -> Mapping[RepositoryName, tuple[str, ...]]:
-    """Return the prefixes and groups of each known name."""
-    return {name: (*prefixes(name), *known.groups.get(name, ())) for name in known.names}
+def _tokens(known: Known) -> Mapping[RepositoryName, _Tokens]:
+    """Return the tokens of each known name."""
+    return {name: _Tokens.of(name, known.groups.get(name, UNGROUPED)) for name in known.names}
+
+
+class _Tokens(NamedTuple):
+    """The prefixes and groups that every chunk of a repository has, and that one may have."""
+
+    certain: tuple[str, ...]
+    possible: tuple[str, ...]
+
+    @classmethod
+    def of(cls, name: RepositoryName, grouped: Grouped) -> _Tokens:
+        parts = prefixes(name)
+        certain = (*parts, *grouped.certain)
+        return cls(certain, (*parts, *grouped.possible) if grouped.is_suspended else certain)

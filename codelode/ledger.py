@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from codelode.access import Label, Visibility
-from codelode.covers import Groups
+from codelode.covers import Grouped, Groups
 from codelode.estimates import Estimate
 from codelode.model import (
     BlobId,
@@ -94,16 +94,28 @@ class Catalog(Protocol):
     def access_globs(self) -> tuple[tuple[str, ...], ...]:
         """Return the lists of globs that were set last."""
 
-    def groups(self) -> Mapping[RepositoryName, Groups]:
+    def groups(self) -> Mapping[RepositoryName, Grouped]:
         """Return the groups of each repository that has any, in one round trip.
 
         Repositories with the same readers share groups (see `grouping`). They are set with the plan
-        of the first run, and stay as long as the repository is registered. They are not a field of
-        Repository, which callers may see.
+        of the first run, and stay until the repository is unregistered or `set_groups` replaces
+        them. They are not a field of Repository, which callers may see.
         """
 
     def groups_of(self, name: RepositoryName) -> Groups:
-        """Return the groups of the repository."""
+        """Return the groups that chunks of the repository are written with now."""
+
+    def suspend_groups(self, names: Sequence[RepositoryName]) -> None:
+        """Suspend the groups of the repositories that a run was planned for (see `Grouped`)."""
+
+    def set_groups(self, name: RepositoryName, groups: Groups) -> None:
+        """Replace the groups of a repository if they are suspended; they stay so."""
+
+    def settle_groups(self, name: RepositoryName, groups: Groups) -> bool:
+        """End the suspension, because every chunk of the repository has these groups.
+
+        Returns False, without a change, if the repository has other groups by now.
+        """
 
     def get(self, name: RepositoryName) -> Repository | None: ...
 

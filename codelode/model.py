@@ -118,6 +118,7 @@ class Reprocess(StrEnum):
 
     FAILED = "failed"  # files whose last attempt failed
     SUMMARIES = "summaries"  # files that lack summaries
+    GROUPS = "groups"  # all files, because the repository has new groups
     DEFAULT = "default"  # files without the mark of the default ref, when the ref becomes that
 
 

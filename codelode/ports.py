@@ -16,6 +16,7 @@ from typing import NewType, Protocol, runtime_checkable
 from codelode.access import Visibility
 from codelode.api_keys import ApiKey
 from codelode.chunk_map import ChunkVector, MapState
+from codelode.covers import Grouped
 from codelode.disk_use import DiskPart
 from codelode.grams import NOTHING, Grams
 from codelode.host_permissions import (
@@ -101,6 +102,12 @@ class Inventory(Protocol):
         """Yield the chunks of the repositories at the ref that have a vector, in any order.
 
         At most `most` of them: those with the smallest ids.
+        """
+
+    def has_others(self, repository: RepositoryName, grouped: Grouped) -> bool:
+        """Return whether a chunk of the repository lacks a group, or has only a former one.
+
+        False if the store keeps no groups.
         """
 
     def sizes(self) -> Mapping[str, int] | None:

@@ -83,6 +83,8 @@ class Store:
     #: Writer threads per worker process. An index in a local file allows one; with a server, one
     #: thread builds objects while the server stores those of another.
     writers: int
+    #: Whether searches filter by the groups of repositories.
+    has_groups: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +221,9 @@ def _no_derivations(_: Settings) -> Derivations:
 
 STORES: dict[str, Store] = {
     "local": Store(_local, location=("data",), writers=1),
-    "weaviate": Store(_weaviate, location=("weaviate_url", "weaviate_collection"), writers=2),
+    "weaviate": Store(
+        _weaviate, location=("weaviate_url", "weaviate_collection"), writers=2, has_groups=True
+    ),
 }
 
 PROVIDERS: dict[str, Provider] = {

@@ -148,6 +148,10 @@ SECTIONS = {
         "reindex": Subcommand(
             "reindex", "Rebuild the index for another embedding model while searches go on."
         ),
+        "regroup": Subcommand(
+            "regroup",
+            "Write repositories again whose groups differ from those of the present rights.",
+        ),
         "backup": Subcommand(
             "backup",
             "Save index, ledger, graph, and symbol table to FOLDER, which must be new or empty.",

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from codelode.access import EVERYTHING, Bounds, Label, Role, Visibility
 from codelode.bounded import put
-from codelode.covers import Groups, Known
+from codelode.covers import Grouped, Known
 from codelode.ledger import Catalog
 from codelode.model import RepositoryName
 from codelode.repository_globs import Within, literals, matcher
@@ -36,7 +36,7 @@ class _Snapshot:
     labels: Mapping[RepositoryName, Label | None]
     rules: Rules
     hosts: Hosts
-    groups: Mapping[RepositoryName, Groups]
+    groups: Mapping[RepositoryName, Grouped]
     known: Known = field(compare=False)
 
 
@@ -63,7 +63,7 @@ class Visibilities:
         self._rules = rules
         self._hosts = hosts
         self._latest = _Snapshot({}, NO_RULES, NO_HOSTS, {}, Known())
-        self._groups: Mapping[RepositoryName, Groups] = {}
+        self._groups: Mapping[RepositoryName, Grouped] = {}
         self._grouped_at = -1  # generation of the catalog
         self._fresh: FreshCache[None, _Snapshot] = FreshCache(self._read)
         self._held: OrderedDict[_Rights, Visibility] = OrderedDict()
@@ -103,10 +103,11 @@ class Visibilities:
             self._latest = now
         return self._latest
 
-    def _grouped(self) -> Mapping[RepositoryName, Groups]:
+    def _grouped(self) -> Mapping[RepositoryName, Grouped]:
         """Return the groups, which are read again only after a change: 10,000 take 8 ms.
 
-        Removing a repository is such a change, so its groups are never kept. Groups that were set a
+        Removing a repository is such a change, and so is the suspension of groups, so none of these
+        are kept. Groups that were set a
         moment ago may be missing, which only makes searches slower.
         """
         generation = self._catalog.generation()

@@ -11,7 +11,9 @@ hundredth, the repositories of every other of the 97 teams, and those but for 3 
 or does not appear in them (flat). `--groups` gives the repositories groups: as permission sync
 does, by the team alone, whose members are the readers then, or by which of these callers read them;
 or as an access file does, in which each of these callers has as many entries as its names need.
-Each caller is then measured a second time as if the repositories had no groups.
+Each caller is then measured a second time as if the repositories had no groups. With `--regrouped`,
+the chunks are first written as if there were no rights, then all of them again with the groups, as
+`codelode regroup` has them written.
 
 Besides the time that a caller waits, the processor time is told, which depends less on that load:
 of this program and, if the file with its process id is given, of the Weaviate server. Then follow
@@ -42,7 +44,7 @@ from store import DIM, IDENTITY, Corpus, Query, load
 from codelode.access import EVERYTHING, Label, Visibility
 from codelode.backends import registry
 from codelode.backends.local import LocalChunkSearch, LocalChunkStore
-from codelode.covers import Groups, Known, group_of
+from codelode.covers import Grouped, Groups, Known, group_of
 from codelode.grouping import Rights, undescribed
 from codelode.ledger import FileManifest
 from codelode.model import (
@@ -55,6 +57,7 @@ from codelode.model import (
     Revision,
     chunk_id,
 )
+from codelode.ports import ChunkStore
 from codelode.repository_globs import MAX_GLOBS
 from codelode.settings import Settings
 from gateway.service.catalog import VisibleCatalog
@@ -66,7 +69,6 @@ FILES_PER_CALL = 128
 SHARES = {"half": 0.5, "tenth": 0.1, "hundredth": 0.01}
 TEAMS = 97
 PRIVATE = 0.03
-LABEL = Label.INTERNAL
 
 #: How the name of a repository follows from its number.
 NAMES: dict[str, Callable[[int], str]] = {
@@ -139,8 +141,12 @@ def grouped(names: list[RepositoryName], by: str) -> dict[RepositoryName, Groups
         return {name: (group_of(found),) for name, found in readers.items()}
     if by == "access file":
         rights = Rights(lists=undescribed(entries(names)))
-        return {name: rights.groups_of(Repository(name, "", label=LABEL)) for name in names}
+        return {name: rights.groups_of(repository(name)) for name in names}
     return {}
+
+
+def repository(name: RepositoryName) -> Repository:
+    return Repository(name, "", label=Label.INTERNAL)
 
 
 def entries(names: list[RepositoryName]) -> Iterator[list[RepositoryName]]:
@@ -151,7 +157,8 @@ def entries(names: list[RepositoryName]) -> Iterator[list[RepositoryName]]:
 
 def callers(names: list[RepositoryName], groups: str = "") -> dict[str, Visibility]:
     """Return the visibility of each caller."""
-    ways = {"": Known(frozenset(names), grouped(names, groups))}
+    found = {name: Grouped(some) for name, some in grouped(names, groups).items()}
+    ways = {"": Known(frozenset(names), found)}
     if groups:
         ways[" without groups"] = Known(frozenset(names))
     seen = seen_by(names).items()
@@ -239,25 +246,46 @@ async def clustered(given: argparse.Namespace, names: list[RepositoryName]) -> F
     import clustered_store
     from clustered_store import library_batch
 
-    from codelode.backends.weaviate import WeaviateChunkSearch
+    from codelode.backends.weaviate import WeaviateChunkSearch, WeaviateChunkStore
 
     address = clustered_store.address_of_services()
     with clustered_store.passing_index(address, clustered_store.VERSION) as (place, objects):
         search = WeaviateChunkSearch(address, place, dim=DIM, identity=IDENTITY)
         try:
             groups = grouped(names, given.groups)
+            first = {name: Rights().groups_of(repository(name)) for name in names}
             asked = filled(
                 # Many times faster than `replace`, which reads each repository first.
-                lambda files: library_batch(objects, clustered_store._objects(files, groups)),
+                lambda files: library_batch(
+                    objects,
+                    clustered_store._objects(files, first if given.regrouped else groups),
+                ),
                 names,
                 given.chunks,
                 given.queries,
             )
+            if given.regrouped:
+                regroup(
+                    WeaviateChunkStore(address, place, dim=DIM, identity=IDENTITY), given, names
+                )
             both = partial(clustered_store.processor_s, given.pid_file)
             seen = callers(names, given.groups)
             return await measured(search, seen, asked, both)
         finally:
             await search.close()
+
+
+def regroup(store: ChunkStore, given: argparse.Namespace, names: list[RepositoryName]) -> None:
+    """Write all chunks again with their groups."""
+    groups, started = grouped(names, given.groups), time.perf_counter()
+    written = (
+        replace(file, groups=groups[file.repository]) for file, _ in files(names, given.chunks)
+    )
+    while batch := list(islice(written, FILES_PER_CALL)):
+        store.replace(batch)
+    store.close()
+    took_s = time.perf_counter() - started
+    print(f"written again: {given.chunks / took_s:.0f} chunks/s, load {load():.1f}", flush=True)
 
 
 def other_costs(names: list[RepositoryName]) -> Figures:
@@ -307,13 +335,19 @@ def main() -> None:
     parser.add_argument("--repositories", default="10,1000,10000", help="by comma")
     parser.add_argument("--names", choices=tuple(NAMES), default="owners")
     parser.add_argument("--groups", choices=("", "teams", "callers", "access file"), default="")
+    parser.add_argument("--regrouped", action="store_true")
     parser.add_argument("--chunks", type=int, default=20_000)
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--pid-file", type=Path, help="of the Weaviate server")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     given = parser.parse_args()
     measure = embedded if given.store == "local" else clustered
-    shape = {"names": given.names, "groups": given.groups, "chunks": given.chunks}
+    shape = {
+        "names": given.names,
+        "groups": given.groups,
+        "regrouped": given.regrouped,
+        "chunks": given.chunks,
+    }
     facts = {**machine(), "store": given.store, **shape}
     results: Figures = {}
     for repositories in map(int, given.repositories.split(",")):

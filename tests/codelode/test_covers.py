@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codelode.covers import MAX_PREFIXES, Cover, Known, cover, group_of, prefixes
+from codelode.covers import MAX_PREFIXES, Cover, Grouped, Known, cover, group_of, prefixes
 
 TEAMS = frozenset(f"acme/{team}-r{number}" for team in "abcd" for number in range(50))
 FLAT = frozenset(f"acme/r{number}" for number in range(200))
@@ -21,15 +21,24 @@ def covers(found, name, groups=()):
 
 @given(
     known=st.dictionaries(NAMES, st.sampled_from([(), *GROUPS])),
+    suspended=st.dictionaries(NAMES, st.sampled_from([(), *GROUPS])),
     hidden=st.frozensets(NAMES),
     hidden_groups=st.frozensets(st.sampled_from(GROUPS)),
+    data=st.data(),
 )
-def test_a_cover_is_exact_and_short_or_there_is_none(known, hidden, hidden_groups):
+def test_a_cover_is_exact_and_short_or_there_is_none(known, suspended, hidden, hidden_groups, data):
+    """A chunk of a repository whose groups are suspended has any of the former and later ones."""
     names = {name for name, some in known.items() if some not in hidden_groups} - hidden
-    groups = {name: some for name, some in known.items() if some}
+    groups = {name: Grouped(some, suspended.get(name)) for name, some in known.items() if some}
     found = cover(frozenset(names), Known(frozenset(known), groups))
     if found is not None:
-        assert {name for name, some in known.items() if covers(found, name, some)} == names
+        of_chunk = {
+            name: data.draw(
+                st.sets(st.sampled_from(one.possible)) if one.is_suspended else st.just(one.written)
+            )
+            for name, one in groups.items()
+        }
+        assert {name for name in known if covers(found, name, of_chunk.get(name, ()))} == names
         assert 2 * sum(map(len, found)) <= len(names)
 
 
@@ -56,15 +65,19 @@ def test_names_that_prefixes_do_not_describe_have_no_cover():
     assert cover(frozenset(), Known(TEAMS)) == ((), (), ())
 
 
+def only(fact):
+    return Grouped((group_of([fact]),))
+
+
 def of_teams(names):
     """The groups of each name: that of one of five teams, which no name tells."""
-    return {name: (group_of([str(int(name.rpartition("r")[2]) % 5)]),) for name in names}
+    return {name: only(str(int(name.rpartition("r")[2]) % 5)) for name in names}
 
 
 def test_what_readers_share_stands_for_names_that_do_not_tell():
     groups = of_teams(FLAT)
     wanted = group_of("0"), group_of("1")
-    seen = {name for name in FLAT if groups[name][0] in wanted}
+    seen = {name for name in FLAT if groups[name] in map(only, "01")}
 
     assert cover(frozenset(seen), Known(FLAT)) is None
     assert cover(frozenset(seen), Known(FLAT, groups)) == (tuple(sorted(wanted)), (), ())
@@ -80,9 +93,9 @@ def test_what_readers_share_stands_for_names_that_do_not_tell():
 def test_groups_and_prefixes_describe_together_what_neither_does_alone(are_grouped_alone):
     """The teams have no groups, or each of their repositories has other readers."""
     groups = of_teams(FLAT)
-    wanted = {name for name in FLAT if groups[name][0] in (group_of("0"), group_of("1"))}
+    wanted = {name for name in FLAT if groups[name] in map(only, "01")}
     seen = frozenset(wanted | {name for name in TEAMS if name.startswith("acme/a-")})
-    alone = {name: (group_of([name]),) for name in TEAMS} if are_grouped_alone else {}
+    alone = {name: only(name) for name in TEAMS} if are_grouped_alone else {}
 
     found = cover(seen, Known(TEAMS | FLAT, groups | alone))
 
@@ -99,7 +112,7 @@ def test_overlapping_groups_describe_what_each_of_their_readers_sees():
     drawn = random.Random(1)
     seen = {reader: {*drawn.sample(sorted(FLAT), 40)} for reader in map(str, range(40))}
     groups = {
-        name: tuple(group_of([one]) for one, names in seen.items() if name in names)
+        name: Grouped(tuple(group_of([one]) for one, names in seen.items() if name in names))
         for name in FLAT
     }
     assert len({*groups.values()}) > len(FLAT) - 3
@@ -109,3 +122,12 @@ def test_overlapping_groups_describe_what_each_of_their_readers_sees():
     both = cover(frozenset(seen["0"] | seen["1"] - {"acme/r1"}), Known(FLAT, groups))
     assert {group_of(["0"]), group_of(["1"])} == {*both.tokens}
     assert sum(map(len, both)) <= 3
+
+
+def test_repositories_with_suspended_groups_are_named_and_excepted():
+    groups = of_teams(FLAT)
+    seen = {name for name in FLAT if groups[name] == only("0")}
+    moving = {"acme/r0": Grouped(only("0").written, only("0").written)}  # visible
+    moving |= {"acme/r1": Grouped(only("1").written, only("0").written)}  # hidden
+    found = cover(frozenset(seen), Known(FLAT, groups | moving))
+    assert found == (only("0").written, ("acme/r0",), ("acme/r1",))

@@ -12,7 +12,7 @@ from codelode.access import Label, Role
 from codelode.api_keys import ApiKey
 from codelode.backends.memory.api_keys import MemoryApiKeys
 from codelode.backends.memory.ledger import MemoryLedger
-from codelode.covers import Known, cover, prefixes
+from codelode.covers import Grouped, Known, cover, prefixes
 from codelode.grouping import FEW_NAMES, MAX_LISTS, MAX_MATCHING, Rights, rights, undescribed
 from codelode.host_permissions import (
     HostPermissions,
@@ -32,7 +32,7 @@ def repository(name, label=Label.INTERNAL):
 
 
 def grouped(of: Rights, names=NAMES):
-    return {name: of.groups_of(repository(name)) for name in names}
+    return {name: Grouped(of.groups_of(repository(name))) for name in names}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_many_keys_with_random_bounds_leave_the_groups_of_others_as_they_are():
     of_keys = undescribed([f"**{number % 97}", f"**{number % 89}?"] for number in range(10_000))
     groups = grouped(Rights(lists=(*listed, *of_keys)))
     assert len(of_keys) == MAX_LISTS
-    assert max(map(len, groups.values())) == 1 + MAX_MATCHING
+    assert max(len(one.written) for one in groups.values()) == 1 + MAX_MATCHING
 
     seen = frozenset(filter(matcher(listed[0]), NAMES))
     found = cover(seen, Known(frozenset(NAMES), groups))

@@ -18,7 +18,7 @@ from codelode.access import EVERYTHING, Visibility
 from codelode.backends.local import LocalChunkSearch, LocalChunkStore
 from codelode.backends.memory.chunks import MemoryChunkStore
 from codelode.backends.weaviate import TenantIndex, WeaviateChunkSearch, WeaviateChunkStore
-from codelode.covers import Known, group_of
+from codelode.covers import Grouped, Known, group_of
 from codelode.definitions import definition
 from codelode.errors import SchemaMismatch
 from codelode.globs import matches_path
@@ -793,11 +793,11 @@ async def test_excluded_repositories_do_not_widen_what_is_visible(index):
 REPOSITORIES = [RepositoryName(f"team{number % 3}/r{number}") for number in range(24)]
 
 
-ANN = (group_of(["ann"]),)
+ANN, THIRD = (group_of(["ann"]),), (group_of(["third"]),)
 
 #: The groups of most repositories, which follow from no name.
 GROUPS = {
-    name: (group_of([str(at // 5)]), *([group_of(["third"])] if at % 3 else []))
+    name: (group_of([str(at // 5)]), *(THIRD if at % 3 else ()))
     for at, name in enumerate(REPOSITORIES)
     if at % 8
 }
@@ -871,17 +871,21 @@ FEW = st.lists(st.sampled_from(REPOSITORIES), unique=True, max_size=2).map(froze
         st.sampled_from(sorted({group for some in GROUPS.values() for group in some}))
     ),
     exceptions=FEW,
+    suspended=FEW,
     registered_since=FEW,
     removed_since=st.sampled_from([(), (RepositoryName("team0/gone"),)]),
     limit=st.sampled_from([1, 5, 100]),
 )
 async def test_owners_and_groups_admit_what_is_visible_whatever_was_registered_since(
-    many, teams, groups, exceptions, registered_since, removed_since, limit
+    many, teams, groups, exceptions, suspended, registered_since, removed_since, limit
 ):
+    """Chunks of repositories with suspended groups have the former ones, and may get others."""
     inside = {name for name in REPOSITORIES if name.startswith(tuple(f"team{n}/" for n in teams))}
     inside |= {name for name, some in GROUPS.items() if groups.intersection(some)}
     known = frozenset({*REPOSITORIES, *removed_since} - registered_since)
-    seen = Visibility.of((inside ^ exceptions) & known, known=Known(known, GROUPS))
+    grouped = {name: Grouped(some) for name, some in GROUPS.items()}
+    grouped |= {name: Grouped(THIRD, GROUPS.get(name, ())) for name in suspended}
+    seen = Visibility.of((inside ^ exceptions) & known, known=Known(known, grouped))
 
     def is_inside(hit):
         return hit.chunk.repository in seen
@@ -912,7 +916,8 @@ async def test_a_repository_of_another_owner_is_seen_by_those_who_see_that_owner
 async def test_files_that_lose_a_ref_or_are_written_again_keep_their_groups(index):
     names = [RepositoryName(f"acme/r{number}") for number in range(4)]
     groups = dict.fromkeys(names, ANN)
-    known = Known(frozenset([*names, RepositoryName("acme/other")]), groups)
+    grouped = {name: Grouped(some) for name, some in groups.items()}
+    known = Known(frozenset([*names, RepositoryName("acme/other")]), grouped)
     seen = Visibility.of(names, known=known)
 
     async def found(ref):
@@ -936,7 +941,7 @@ async def test_a_file_that_is_written_with_other_groups_replaces_that_with_the_f
         index.store.replace(
             [file(chunk(repository=name), groups=groups) for name in [*names, elsewhere]]
         )
-        known = Known(frozenset([*names, elsewhere]), dict.fromkeys(names, groups))
+        known = Known(frozenset([*names, elsewhere]), dict.fromkeys(names, Grouped(groups)))
         seen = Visibility.of(names, known=known)
         hits = await index.found("shared", visible=seen)
         assert sorted(hit.chunk.repository for hit in hits) == names

@@ -13,6 +13,7 @@ from codelode.backends.local.inventory import LocalInventory
 from codelode.backends.memory.chunks import MemoryChunkStore
 from codelode.backends.weaviate import WeaviateChunkStore
 from codelode.backends.weaviate.inventory import WeaviateInventory
+from codelode.covers import Grouped
 from codelode.model import (
     DEFAULT_REF,
     FileChunks,
@@ -138,3 +139,33 @@ def test_more_repositories_than_a_page_are_all_named(stock):
     stock.store.replace([file("a.py", "text", repository=name) for name in names])
 
     assert stock.inventory.repositories() == names
+
+
+def test_chunks_without_a_group_or_with_a_former_one_are_noticed(stock):
+    def stored(line, *groups, repository=APP):
+        made = chunk(f"{line}.py", "x = 1", repository=repository)
+        vectors = np.ones((1, DIM), np.float32)
+        return FileChunks(repository, made.path, (MAIN,), (made,), vectors, groups)
+
+    if isinstance(stock.inventory, LocalInventory):
+        stock.store.replace([stored(1, "=1")])
+        assert not stock.inventory.has_others(APP, Grouped(("=2",), ("=1",)))
+        return
+    assert not stock.inventory.has_others(APP, Grouped(("=1",), ()))
+    stock.store.replace([stored(1, "=1", "=2"), stored(2, "=1", "=2"), stored(3, repository=LIB)])
+
+    def has_others(*written, former=()):
+        return stock.inventory.has_others(APP, Grouped(written, former))
+
+    assert not has_others("=1", "=2")
+    assert not has_others("=2", "=1", former=("=2", "=3"))
+    assert not has_others("=1")
+    assert not has_others()
+    assert has_others("=1", former=("=1", "=2"))
+    assert has_others(former=("=2",))
+    assert has_others("=1", "=3")
+    stock.store.replace([stored(2, "=1")])
+    assert has_others("=1", "=2")
+    assert stock.inventory.has_others(LIB, Grouped(("=1",)))
+    stock.store.replace([stored(2, "=1", "=2")])
+    assert not has_others("=1", "=2")

@@ -12,6 +12,7 @@ from codelode.access import EVERYTHING, Label, Visibility
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.backends.redis import ledger as ledger_module
 from codelode.backends.redis.ledger import RedisLedger
+from codelode.covers import Grouped
 from codelode.estimates import Estimate, LanguageEstimate, SkippedFiles
 from codelode.ledger import (
     AHEAD,
@@ -195,7 +196,7 @@ def test_a_repository_gets_groups_with_its_first_plan_and_keeps_them(ledger):
     other = RepositoryName("acme/other")
     ledger.register(Repository(other, "https://example.org/acme/other", MAIN))
     run, _ = start(ledger, item(1), groups=("=1",))
-    assert ledger.groups() == {APP: ("=1",)}
+    assert ledger.groups() == {APP: Grouped(("=1",))}
     ledger.end(run.id, RunState.CANCELLED)
     run, advance = start(ledger, item(1), groups=("=2", "=3"))
     drain(ledger, run, advance)
@@ -220,7 +221,53 @@ def test_a_name_that_is_registered_anew_has_no_groups_until_it_is_planned(ledger
     ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
     assert (ledger.groups(), ledger.groups_of(APP)) == ({}, ())
     start(ledger, item(1), groups=("=2", "=3"))
-    assert ledger.groups() == {APP: ("=2", "=3")}
+    assert ledger.groups() == {APP: Grouped(("=2", "=3"))}
+
+
+def test_suspended_groups_are_replaced_and_settled(ledger):
+    start(ledger, item(1), groups=("=1", "=2"))
+    generation = ledger.generation()
+    ledger.set_groups(APP, ("=9",))
+    assert not ledger.settle_groups(APP, ("=1", "=2"))
+    assert ledger.groups() == {APP: Grouped(("=1", "=2"))}
+
+    for _ in range(2):
+        ledger.suspend_groups([APP, RepositoryName("acme/other")])
+        assert ledger.groups() == {APP: Grouped(("=1", "=2"), ("=1", "=2"))}
+    assert ledger.generation() > generation
+    ledger.set_groups(APP, ("=3",))
+    (found,) = ledger.groups().values()
+    assert (found.written, {*found.possible}) == (("=3",), {"=1", "=2", "=3"})
+    assert (found.certain, found.is_suspended) == ((), True)
+    assert ledger.groups_of(APP) == ("=3",)
+    assert not ledger.settle_groups(APP, ("=1", "=2"))
+    generation = ledger.generation()
+    assert ledger.settle_groups(APP, ("=3",))
+    assert ledger.groups() == {APP: Grouped(("=3",))}
+    assert ledger.generation() > generation
+
+
+def test_groups_may_come_and_go_while_they_are_suspended(ledger):
+    start(ledger, item(1))
+    ledger.suspend_groups([APP])
+    assert ledger.groups() == {APP: Grouped((), ())}
+    ledger.set_groups(APP, ("=1",))
+    ledger.suspend_groups([APP])
+    ledger.set_groups(APP, ())
+    assert ledger.groups() == {APP: Grouped((), ("=1",))}
+    assert ledger.settle_groups(APP, ())
+    assert ledger.groups_of(APP) == ()
+    assert not ledger.groups()[APP].is_suspended
+
+
+def test_only_the_groups_of_a_planned_repository_are_suspended(ledger):
+    ledger.suspend_groups([APP])
+    assert ledger.groups() == {}
+    start(ledger, item(1), groups=("=1",))
+    ledger.suspend_groups([APP])
+    ledger.unregister(APP)
+    assert ledger.groups() == {}
+    assert not ledger.settle_groups(APP, ("=1",))
 
 
 def test_the_globs_of_the_access_file_are_those_that_were_set_last(ledger):

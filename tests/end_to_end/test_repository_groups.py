@@ -59,7 +59,7 @@ class GroupedServed(Served):
 
     def groups(self):
         found = registry.ledger(self.cluster.settings()).groups()
-        return {name.removeprefix("acme/"): group for name, (group,) in found.items()}
+        return {name.removeprefix("acme/"): group for name, ((group,), _) in found.items()}
 
     def stored(self, address):
         """Return the groups in the chunks of each repository."""

@@ -9,6 +9,7 @@ import pytest
 from codelode.access import EVERYTHING, FRESH_S, Label, Principal, Role, Visibility
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.backends.memory.permissions import MemoryPermissionStates
+from codelode.covers import Grouped
 from codelode.errors import Denied, InvalidSettings, NotFound
 from codelode.host_permissions import (
     PermissionsBuilder,
@@ -146,11 +147,14 @@ async def test_groups_are_followed_and_describe_what_is_visible_whatever_the_rea
 
     visible = await world.visible(ANN)
     assert visible.names == {"acme/app", *names}
-    assert visible.known.groups == dict.fromkeys(names[:4], ("=1",))
+    assert visible.known.groups == dict.fromkeys(names[:4], Grouped(("=1",)))
     for name in names[4:]:
         plan(world.catalog, name, groups=("=2",))
-    later = dict.fromkeys(names[4:], ("=2",))
+    later = dict.fromkeys(names[4:], Grouped(("=2",)))
     assert (await world.visible(ANN)).known.groups == visible.known.groups | later
+    world.catalog.suspend_groups(names[4:])
+    suspended = dict.fromkeys(names[4:], Grouped(("=2",), ("=2",)))
+    assert (await world.visible(ANN)).known.groups == visible.known.groups | suspended
     world.catalog.unregister(names[0])
     world.catalog.removal_finished(names[0])
     world.catalog.register(Repository(names[0], "https://git.example/acme/app", RefName("main")))

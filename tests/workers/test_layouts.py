@@ -243,7 +243,7 @@ def test_a_pull_groups_repositories_by_the_entries_of_the_access_file_and_by_key
         run = own.ledger.create(RepositoryName(name), DEFAULT_REF)
         planning.plan(run, own, is_wanted=lambda: True)
 
-    groups = own.ledger.groups()
+    groups = {name: found.written for name, found in own.ledger.groups().items()}
     (label,) = groups["d"]
     (_, listed), (_, key) = groups["web"], groups["c-app"]
     (_, *of_b), (_, *of_a) = groups["b-api"], groups["a-api"]

@@ -110,7 +110,10 @@ def prepare(
         known_paths=status.paths if status else 0,
         patterns=patterns,
         full=bool(run.reprocess) or not _is_settled(status, patterns),
-        reindex=not is_marked or status is None or status.fingerprint != fingerprint,
+        reindex=not is_marked
+        or status is None
+        or status.fingerprint != fingerprint
+        or Reprocess.GROUPS in run.reprocess,
     )
     manifest = replace(
         manifest,

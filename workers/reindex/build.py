@@ -159,7 +159,7 @@ class Build:
     def _repository(self, repository: Repository, hold: Hold | None) -> int:
         """Update the refs of a repository; removals first, as the default ref may have changed."""
         refs = self.ledger.refs(repository.name)
-        state = (repository.default_ref, refs)
+        state = (repository.default_ref, refs, self.ledger.groups_of(repository.name))
         is_settled = all(ref.is_clean for ref in refs)
         if is_settled and self._unchanged.get(repository.name) == state:
             self._tell(sum(ref.files for ref in refs))

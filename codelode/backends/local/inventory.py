@@ -16,6 +16,7 @@ import numpy as np
 from codelode.backends.local import database, published, shared_vectors, tables
 from codelode.backends.local.errors import translated
 from codelode.chunk_map import ChunkVector
+from codelode.covers import Grouped
 from codelode.disk_use import taken_by
 from codelode.model import RefName, RepositoryName
 
@@ -87,6 +88,10 @@ class LocalInventory:
                 assert connection is not None
                 some = json.dumps(rows[start : start + _VECTORS_AT_ONCE])
                 yield from map(_chunk_vector, connection.execute(_VECTORS, (some,)))
+
+    def has_others(self, repository: RepositoryName, grouped: Grouped) -> bool:
+        """Return False: the store keeps no groups, because it filters by names fast."""
+        return False
 
     def sizes(self) -> Mapping[str, int] | None:
         """Return the bytes of vectors, keyword index, and texts, and of unpublished indexes.

@@ -22,6 +22,7 @@ from codelode.backends.chunk_stores import (
     require_vectors,
 )
 from codelode.chunk_map import ChunkVector
+from codelode.covers import Grouped, Groups
 from codelode.file_text import file_text, text_by_file
 from codelode.fusion import shortlist
 from codelode.grams import NOTHING, Grams
@@ -49,6 +50,7 @@ class _Entry:
     chunk: Chunk
     vector: Vector
     fields: tuple[tuple[float, Counter[str]], ...]  # weight and term frequencies of each field
+    groups: Groups = ()
 
 
 class MemoryChunkStore:
@@ -101,6 +103,11 @@ class MemoryChunkStore:
         )
         for entry in heapq.nsmallest(most, inside, key=lambda one: one.chunk.id):
             yield chunk_vector(entry.chunk, entry.vector)
+
+    def has_others(self, repository: RepositoryName, grouped: Grouped) -> bool:
+        wanted, gone = {*grouped.written}, {*grouped.possible} - {*grouped.written}
+        inside = (one for one in self._snapshot() if one.chunk.repository == repository)
+        return any(wanted.difference(one.groups) or gone.intersection(one.groups) for one in inside)
 
     def sizes(self) -> Mapping[str, int] | None:
         """Return None: nothing is on a disk."""
@@ -179,7 +186,8 @@ class MemoryChunkStore:
         }
         for chunk, vector in zip(file.chunks, file.vectors, strict=True):
             others = before[chunk.id].chunk.refs if chunk.id in before else ()
-            self._entries[chunk.id] = _entry(_under(chunk, refs.union(others)), vector)
+            entry = _entry(_under(chunk, refs.union(others)), vector)
+            self._entries[chunk.id] = replace(entry, groups=file.groups)
         for id in before.keys() - {chunk.id for chunk in file.chunks}:
             self._reduce(before[id], refs)
 

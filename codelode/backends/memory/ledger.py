@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 from codelode.access import Label, Visibility
-from codelode.covers import Groups
+from codelode.covers import UNGROUPED, Grouped, Groups
 from codelode.estimates import Estimate
 from codelode.ledger import (
     AHEAD,
@@ -116,7 +116,7 @@ class MemoryLedger:
         self._stages = stages
         self._lock = threading.RLock()
         self._repositories: dict[RepositoryName, Repository] = {}
-        self._groups: dict[RepositoryName, Groups] = {}
+        self._groups: dict[RepositoryName, Grouped] = {}
         self._access_globs: tuple[tuple[str, ...], ...] = ()
         self._successors: dict[RunId, RunId] = {}
         self._refs: dict[RepositoryName, dict[RefName, RefStatus]] = {}
@@ -184,12 +184,36 @@ class MemoryLedger:
         return self._access_globs
 
     @_atomic
-    def groups(self) -> Mapping[RepositoryName, Groups]:
+    def groups(self) -> Mapping[RepositoryName, Grouped]:
         return dict(self._groups)
 
     @_atomic
     def groups_of(self, name: RepositoryName) -> Groups:
-        return self._groups.get(name, ())
+        return self._groups.get(name, UNGROUPED).written
+
+    @_atomic
+    def suspend_groups(self, names: Sequence[RepositoryName]) -> None:
+        for name in names:
+            known = self._groups.get(name, UNGROUPED)
+            if self._refs.get(name) and not known.is_suspended:
+                self._groups[name] = known._replace(former=known.written)
+        self._generation += 1
+
+    @_atomic
+    def set_groups(self, name: RepositoryName, groups: Groups) -> None:
+        known = self._groups.get(name, UNGROUPED)
+        if known.is_suspended:
+            self._groups[name] = Grouped(groups, known.possible)
+            self._generation += 1
+
+    @_atomic
+    def settle_groups(self, name: RepositoryName, groups: Groups) -> bool:
+        known = self._groups.get(name, UNGROUPED)
+        if not known.is_suspended or known.written != groups:
+            return False
+        self._groups[name] = Grouped(groups)
+        self._generation += 1
+        return True
 
     @_atomic
     def get(self, name: RepositoryName) -> Repository | None:
@@ -605,7 +629,7 @@ class MemoryLedger:
 
     def _set_groups(self, name: RepositoryName, groups: Groups) -> None:
         if groups and name in self._repositories and not self._refs.get(name):
-            self._groups.setdefault(name, groups)
+            self._groups.setdefault(name, Grouped(groups))
 
     def _come(self, run: RunId, stage: str) -> float:
         """Return what the run has spent at the stage, where it has files now."""

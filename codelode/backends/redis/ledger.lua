@@ -8,7 +8,8 @@
 --                     before the last
 --   include, exclude  HASH name -> JSON list of patterns
 --   labels            HASH name -> label, or '' for none
---   groups            HASH name -> groups, of those that have any
+--   groups            HASH name -> groups, of those that have any; if they are suspended, then `?` and
+--                     the former ones
 --   access_globs      JSON list of lists of globs of the access file
 --   refs:NAME         HASH ref -> JSON [revision|"", fingerprint, is_clean, indexed_at, patterns,
 --                     committed_at]; those of old releases end before one of the last two
@@ -631,6 +632,34 @@ return rows
 -- name
 redis.call('SREM', key('leaving'), ARGV[1])
 redis.call('SADD', key('leaving'), ARGV[1])
+return 1
+
+--- suspend_groups
+-- names
+for _, name in ipairs(ARGV) do
+  local known = redis.call('HGET', key('groups'), name) or ''
+  if redis.call('EXISTS', key('refs:' .. name)) == 1 and not string.find(known, '?', 1, true) then
+    redis.call('HSET', key('groups'), name, known .. '?' .. known)
+  end
+end
+redis.call('INCR', key('generation'))
+return 1
+
+--- set_groups
+-- name, groups
+local known = redis.call('HGET', key('groups'), ARGV[1]) or ''
+if string.find(known, '?', 1, true) then
+  redis.call('HSET', key('groups'), ARGV[1], ARGV[2] .. '?' .. string.gsub(known, '%?', ' '))
+  redis.call('INCR', key('generation'))
+end
+return 1
+
+--- settle_groups
+-- name, groups -> 1 if every chunk is known to have the groups now
+local known = redis.call('HGET', key('groups'), ARGV[1]) or ''
+if string.sub(known, 1, #ARGV[2] + 1) ~= ARGV[2] .. '?' then return 0 end
+redis.call('HSET', key('groups'), ARGV[1], ARGV[2])
+redis.call('INCR', key('generation'))
 return 1
 
 --- forget

@@ -22,7 +22,7 @@ from codelode import estimates
 from codelode.access import Label, Visibility
 from codelode.backends.redis import scripts
 from codelode.backends.redis.connection import translated
-from codelode.covers import Groups
+from codelode.covers import Grouped, Groups
 from codelode.errors import NotFound
 from codelode.estimates import Estimate
 from codelode.ledger import (
@@ -153,15 +153,25 @@ class RedisLedger:
             found: Any = self._client.get(self._key("access_globs"))
         return tuple(map(tuple, json.loads(found or b"[]")))
 
-    def groups(self) -> Mapping[RepositoryName, Groups]:
+    def groups(self) -> Mapping[RepositoryName, Grouped]:
         with translated():
             found: Any = self._client.hgetall(self._key("groups"))
-        return {RepositoryName(name.decode()): _groups(value) for name, value in found.items()}
+        return {RepositoryName(name.decode()): _grouped(value) for name, value in found.items()}
 
     def groups_of(self, name: RepositoryName) -> Groups:
         with translated():
             found: Any = self._client.hget(self._key("groups"), name)
-        return _groups(found or b"")
+        return _grouped(found or b"").written
+
+    def suspend_groups(self, names: Sequence[RepositoryName]) -> None:
+        for some in _batches(names):
+            self._run_script("suspend_groups", *some)
+
+    def set_groups(self, name: RepositoryName, groups: Groups) -> None:
+        self._run_script("set_groups", name, " ".join(groups))
+
+    def settle_groups(self, name: RepositoryName, groups: Groups) -> bool:
+        return bool(self._run_script("settle_groups", name, " ".join(groups)))
 
     def get(self, name: RepositoryName) -> Repository | None:
         (found,) = self.get_all([name])
@@ -639,8 +649,10 @@ def _ref_status(ref: RefName, value: bytes, counts: Mapping[bytes, bytes]) -> Re
     )
 
 
-def _groups(stored: bytes) -> Groups:
-    return tuple(stored.decode().split())
+def _grouped(stored: bytes) -> Grouped:
+    """Parse groups; if they are suspended, `?` and the former ones follow."""
+    written, mark, former = stored.decode().partition("?")
+    return Grouped(tuple(written.split()), tuple(former.split()) if mark else None)
 
 
 def _health(counts: Mapping[bytes, bytes]) -> tuple[LanguageHealth, ...]:

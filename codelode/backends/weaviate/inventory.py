@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 from weaviate.classes.aggregate import GroupByAggregate
-from weaviate.classes.query import FilterReturn
+from weaviate.classes.query import Filter, FilterReturn
 
 from codelode.backends.chunk_stores import chunk_vector
 from codelode.backends.weaviate import batch, versions
@@ -18,6 +18,7 @@ from codelode.backends.weaviate.errors import translated
 from codelode.backends.weaviate.filters import equals, in_paths, one_of
 from codelode.backends.weaviate.schema import VECTOR, TenantIndex
 from codelode.chunk_map import ChunkVector
+from codelode.covers import Grouped
 from codelode.model import RefName, RepositoryName
 
 #: The first digits of chunk ids. A request for 1,000,000 chunks with such ids reads 4,000 vectors.
@@ -72,6 +73,18 @@ class WeaviateInventory:
                     break
                 found += _with_vectors(objects, repositories, ref, prefix)
         yield from sorted(found, key=lambda one: one.id)[:most]
+
+    def has_others(self, repository: RepositoryName, grouped: Grouped) -> bool:
+        stored = Filter.by_property("prefixes")
+        wrong = [stored.contains_none([group]) for group in grouped.written]
+        if gone := [*{*grouped.possible} - {*grouped.written}]:
+            wrong.append(stored.contains_any(gone))
+        with translated():
+            objects = self._objects()
+            if objects is None or not wrong:
+                return False
+            where = equals("repository", repository) & Filter.any_of(wrong)
+            return bool(objects.query.fetch_objects(filters=where, limit=1).objects)
 
     def sizes(self) -> Mapping[str, int] | None:
         """Return None: Weaviate 1.3x counts the objects of a shard in its API, but no bytes."""

@@ -1,0 +1,120 @@
+"""Groups that follow rights that have changed, in a real Weaviate, while searches go on."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from codelode.backends import registry
+from codelode.backends.weaviate.connection import connect
+from codelode.cli import main
+from codelode.client import Client
+from codelode.errors import CodelodeError
+from codelode.model import RunState
+from codelode.operations import regrouping
+
+pytestmark = pytest.mark.parametrize("store", ["weaviate"], indirect=True)
+
+WORD = "regrouped_everywhere"
+RED, BLUE = ("a-red", "b-red"), ("c-blue", "d-blue")
+
+
+class Searcher(threading.Thread):
+    """Searches with a key without a pause, and collects answers that are not as expected."""
+
+    def __init__(self, cluster, key, expected):
+        super().__init__()
+        self._at, self._key, self._expected = cluster.facts["grpc"], key, {*expected}
+        self._ended = threading.Event()
+        self.answers, self.failures = 0, []
+
+    def run(self):
+        with Client(self._at, token=self._key) as client:
+            while not self._ended.is_set():
+                try:
+                    found = client.search(WORD, top_k=50, skip_cache=True)
+                except CodelodeError as exc:
+                    self.failures.append(repr(exc))
+                    continue
+                self.answers += 1
+                places = {hit.repository for hit in found.hits}
+                places |= {copy.repository for hit in found.hits for copy in hit.copies}
+                if places != self._expected:
+                    self.failures.append(places)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ended.set()
+        self.join()
+
+
+def groups_in_chunks(cluster, address):
+    """Return the groups of each repository's chunks."""
+    settings, found = cluster.settings(), {}
+    with closing(connect(address)) as client:
+        chunks: Any = client.collections.use(settings.weaviate_collection)
+        chunks = chunks.with_tenant(settings.organisation)
+        for one in chunks.iterator(return_properties=["repository", "prefixes"]):
+            groups = [part for part in one.properties["prefixes"] if part.startswith("=")]
+            found.setdefault(one.properties["repository"], set()).add(tuple(groups))
+    return found
+
+
+def regroup(cluster, monkeypatch):
+    for name, value in cluster._settings.items():
+        monkeypatch.setenv(f"CODELODE_{name.upper()}", value)
+    with pytest.raises(SystemExit) as ended:
+        main(["regroup", "--data", str(cluster.data)])
+    assert not ended.value.code
+
+
+def test_searches_find_exactly_what_is_visible_while_repositories_get_other_groups(
+    own_cluster, make_git, monkeypatch, weaviate_address
+):
+    cluster = own_cluster
+    monkeypatch.setattr(regrouping, "FOLLOWED_S", 3.0)
+    gits = {name: make_git() for name in (*RED, *BLUE)}
+    with cluster.client() as admin:
+        for name, git in gits.items():
+            git.commit({f"{n}.py": f"def {WORD}_{n}():\n    return '{WORD}'\n" for n in range(5)})
+            git.run("branch", "dev")
+            for ref in ("", "dev"):
+                run = admin.index(str(git.folder), name=name, ref=ref, label="internal")
+                assert run.state is RunState.COMPLETE
+        keys = {
+            colour: admin.create_key(colour, repositories=[f"*-{colour}"]).text
+            for colour in ("red", "blue")
+        }
+    before = groups_in_chunks(cluster, weaviate_address)
+    assert len({*map(frozenset, before.values())}) == 1
+
+    with (
+        Searcher(cluster, keys["red"], RED) as red,
+        Searcher(cluster, keys["blue"], BLUE) as blue,
+        cluster.client() as admin,
+    ):
+        gits["a-red"].commit({"more.py": f"def {WORD}_more():\n    return 0\n"})
+        late = admin.index(str(gits["a-red"].folder), name="a-red", wait=False)
+        regroup(cluster, monkeypatch)
+        *_, ended = admin.watch(late)
+        assert ended.state is RunState.COMPLETE
+    assert (red.failures, blue.failures) == ([], [])
+    assert min(red.answers, blue.answers) > 10
+
+    after = groups_in_chunks(cluster, weaviate_address)
+    assert {name: len(some) for name, some in after.items()} == dict.fromkeys(gits, 1)
+    ((label, a_red),) = after["a-red"]
+    ((_, c_blue),) = after["c-blue"]
+    assert a_red != c_blue
+    assert after == {
+        **{name: {(label, a_red)} for name in RED},
+        **{name: {(label, c_blue)} for name in BLUE},
+    }
+    stored = registry.ledger(cluster.settings()).groups()
+    assert {name: {found.certain} for name, found in stored.items()} == after
