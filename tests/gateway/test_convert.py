@@ -9,7 +9,9 @@ import pytest
 
 from codelode.model import Run
 from codelode.v1 import graph_pb2, index_pb2, search_pb2
-from gateway.api.rpc.convert import message
+from gateway.api.rpc.convert import grep_response, message
+from gateway.exact.matching import lines, matching
+from gateway.exact.pattern import Wanted, compiled
 from gateway.service import results
 
 PAIRS = [
@@ -51,3 +53,17 @@ def test_values_that_a_message_does_not_have_are_not_for_callers():
 
     assert made == search_pb2.SearchResponse(tokens=3, notices=["a"], cached=True)
     assert "ranking" in {field.name for field in fields(answer)}
+
+
+def test_a_part_of_an_answer_of_exact_search_is_converted_as_any_value():
+    raw = f"def ünder():\n    pass\n\n{'under ' * 300}\nunder\n".encode()
+    pattern = compiled(Wanted("[uü]nder"))
+    shown = lines(raw, list(matching(pattern, raw)), before=1, after=1)
+    file = results.MatchingFile("acme/app", "a.py", "python", 3, shown, "0f1e", "https://host/a.py")
+    summary = results.GrepSummary(1, 3, 1, True, ("a notice",), 1.5, ())
+
+    for part in (results.GrepPart(file=file), results.GrepPart(summary=summary)):
+        assert grep_response(part) == message(part, search_pb2.GrepResponse)
+    converted = grep_response(results.GrepPart(file=file)).file.lines
+    for field in search_pb2.MatchingLine.DESCRIPTOR.fields:
+        assert any(getattr(line, field.name) for line in converted), field.name

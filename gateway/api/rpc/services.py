@@ -56,7 +56,7 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
     ) -> AsyncIterator[search_pb2.GrepResponse]:
         asked = convert.grep_request(request)
         async for part in service.grep(self.dependencies, caller(), asked):
-            yield message(part, search_pb2.GrepResponse)
+            yield convert.grep_response(part)
 
     async def ListSymbols(
         self, request: search_pb2.ListSymbolsRequest, context: CallContext
