@@ -1,4 +1,8 @@
-"""Load columns from the database incrementally: new rows, deleted rows, and changed refs."""
+"""Load columns from the database incrementally: new rows, deleted rows, and changed refs.
+
+A row has the same position in all arrays, and positions ascend with row numbers. Deleted rows keep
+their positions until `_compact` removes them.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,18 @@ import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import structlog
 
 from codelode.backends.local import shared_vectors
-from codelode.backends.local.column_table import ENCODED, ColumnTable, Dictionaries, at_positions
+from codelode.backends.local.column_table import ENCODED, ColumnTable, Dictionaries, Positions
 from codelode.backends.local.database import State
-from codelode.backends.local.dictionary import Mask
+from codelode.backends.local.growing_arrays import GrowingArray, VectorColumn
 
-#: Fraction of deleted rows above which they are removed.
+#: Fraction of rows that may be deleted ones; if there are more, their memory is freed.
 MAX_DELETED = 1 / 3
 
 #: Rows read at once: the first load must not hold all of them as Python objects.
@@ -35,13 +39,13 @@ _NEW_FILES = "SELECT file, repository, path FROM files WHERE file > ? ORDER BY f
 
 
 class ColumnLoader:
-    """Builds each snapshot from the previous one. For one thread at a time."""
+    """Builds each snapshot from the previous one. Only one thread at a time may use it."""
 
     def __init__(self, folder: Path, *, dim: int) -> None:
         self._folder = folder
         self._dim = dim
         self.columns: ColumnTable | None = None
-        self._start()
+        self._reset()
 
     def load(self, connection: sqlite3.Connection, state: State) -> ColumnTable:
         """Return the snapshot of the state that the connection's open transaction sees."""
@@ -49,7 +53,7 @@ class ColumnLoader:
         if before is not None and before.state.version == state.version:
             return before
         if before is not None and state.first_change > before.state.last_change + 1:
-            self._start()  # changes in between were dropped from the log
+            self._reset()  # the log of changes does not reach back to the previous snapshot
             before = None
         if before is not None:
             self._mark_changes(connection, before.state.last_change)
@@ -60,7 +64,7 @@ class ColumnLoader:
         self.columns = self._snapshot(state)
         return self.columns
 
-    def _start(self) -> None:
+    def _reset(self) -> None:
         self._dictionaries = Dictionaries()
         self._files = np.zeros((1, 2), np.int32)  # by file number: codes of repository and path
         self._last_row = 0
@@ -68,7 +72,9 @@ class ColumnLoader:
         self._codes = {name: GrowingArray(np.zeros(0, np.int32)) for name in ENCODED}
         self._is_alive = GrowingArray(np.zeros(0, np.bool_))
         self._vectors = VectorColumn(self._dim)
-        self._shared: tuple[int, int] | None = None  # version of the file that was tried last
+        self._shared_version: tuple[int, int] | None = (
+            None  # of the shared file that was tried last
+        )
         self._scales = GrowingArray(np.zeros(0, np.float32))
 
     def _arrays(self) -> Iterator[GrowingArray[Any] | VectorColumn]:
@@ -87,32 +93,35 @@ class ColumnLoader:
         )
 
     def _mark_changes(self, connection: sqlite3.Connection, after: int) -> None:
+        """Mark rows that were deleted since change `after`, and read the refs of changed ones."""
         changes = connection.execute(_CHANGES, (after,)).fetchall()
-        gone = self._positions([row for row, is_gone in changes if is_gone])
-        self._is_alive.change(gone, False)
-        moved = [row for row, is_gone in changes if not is_gone and row <= self._last_row]
-        refs = connection.execute(_REFS, (json.dumps(moved),)).fetchall() if moved else []
+        deleted = self._positions([row for row, is_gone in changes if is_gone])
+        self._is_alive.change(deleted, False)
+        # Later rows are read as a whole by `_read_rows`.
+        changed = [row for row, is_gone in changes if not is_gone and row <= self._last_row]
+        refs = connection.execute(_REFS, (json.dumps(changed),)).fetchall() if changed else []
         rows, values = zip(*refs, strict=True) if refs else ((), ())
         self._codes["refs"].change(self._positions(rows), self._dictionaries.refs.encode(values))
 
-    def _positions(self, rows: Sequence[int]) -> npt.NDArray[np.intp]:
+    def _positions(self, rows: Sequence[int]) -> Positions:
         """Return the positions of the rows that are loaded, in the order given."""
-        known, asked = self._rows.items, np.array(rows, np.int64)
-        found = np.searchsorted(known, asked)
-        found, asked = found[found < len(known)], asked[found < len(known)]
-        here: npt.NDArray[np.intp] = found[known[found] == asked]
-        return here
+        loaded, wanted = self._rows.items, np.array(rows, np.int64)
+        positions = np.searchsorted(loaded, wanted)
+        is_inside = positions < len(loaded)
+        positions, wanted = positions[is_inside], wanted[is_inside]
+        found: Positions = positions[loaded[positions] == wanted]
+        return found
 
     def _read_files(self, connection: sqlite3.Connection) -> None:
         found = connection.execute(_NEW_FILES, (len(self._files) - 1,)).fetchall()
         if not found:
             return
         files, repositories, paths = zip(*found, strict=True)
-        more = np.zeros((files[-1] + 1 - len(self._files), 2), np.int32)
-        position = np.array(files) - len(self._files)
-        more[position, 0] = self._dictionaries.repositories.encode(repositories)
-        more[position, 1] = self._dictionaries.paths.encode(paths)
-        self._files = np.concatenate([self._files, more])
+        added = np.zeros((files[-1] + 1 - len(self._files), 2), np.int32)
+        positions = np.array(files) - len(self._files)
+        added[positions, 0] = self._dictionaries.repositories.encode(repositories)
+        added[positions, 1] = self._dictionaries.paths.encode(paths)
+        self._files = np.concatenate([self._files, added])
 
     def _read_rows(self, connection: sqlite3.Connection) -> None:
         cursor = connection.execute(_NEW_ROWS, (self._last_row,))
@@ -130,9 +139,9 @@ class ColumnLoader:
         names: Sequence[str],
         vectors: Sequence[bytes],
     ) -> None:
-        places = self._files[np.array(files)]
-        self._codes["repositories"].extend(places[:, 0])
-        self._codes["paths"].extend(places[:, 1])
+        file_codes = self._files[np.array(files)]  # (rows, 2): of repository and path
+        self._codes["repositories"].extend(file_codes[:, 0])
+        self._codes["paths"].extend(file_codes[:, 1])
         texts = {
             "refs": refs,
             "languages": languages,
@@ -150,15 +159,21 @@ class ColumnLoader:
         self._last_row = rows[-1]
 
     def _compact(self) -> None:
-        alive = self._is_alive.items
-        if np.count_nonzero(alive) < len(alive) * (1 - MAX_DELETED):
+        """Remove the deleted rows if there are many."""
+        is_alive = self._is_alive.items
+        if np.count_nonzero(is_alive) < len(is_alive) * (1 - MAX_DELETED):
             for array in self._arrays():
-                array.keep(alive)
+                array.keep(is_alive)
 
     def _share(self, state: State) -> None:
-        """Use the shared file if it is new and fits this state; later rows follow its rows."""
+        """Use the vectors of the shared file if there is a new version of it that fits this state.
+
+        All arrays then have the rows of the file, also deleted ones, followed by later rows. The
+        file does not fit if it has rows that this state does not have yet, if it lacks a row that
+        is not deleted, or if too many of its rows are deleted.
+        """
         version = shared_vectors.version(self._folder)
-        if version is None or version == self._shared:
+        if version is None or version == self._shared_version:
             return
         found = shared_vectors.opened(self._folder, dim=self._dim)
         if found is None or not len(found.rows) or found.rows[-1] >= state.next_row:
@@ -166,109 +181,24 @@ class ColumnLoader:
         rows, is_alive = self._rows.items, self._is_alive.items
         is_later = rows > found.rows[-1]
         kept = np.flatnonzero(is_later | np.isin(rows, found.rows, assume_unique=True))
-        whole = np.concatenate([found.rows, rows[is_later]])
+        all_rows = np.concatenate([found.rows, rows[is_later]])
         alive = np.count_nonzero(is_alive)
-        if np.count_nonzero(is_alive[kept]) < alive or alive < len(whole) * (1 - MAX_DELETED):
+        if np.count_nonzero(is_alive[kept]) < alive or alive < len(all_rows) * (1 - MAX_DELETED):
             return
-        self._shared = version
-        positions = np.searchsorted(whole, rows[kept])
+        self._shared_version = version
+        positions = np.searchsorted(all_rows, rows[kept])
         if not self._vectors.share(found.vectors, kept, positions):
             _log.warning("shared_vectors_ignored", folder=str(self._folder))
             return
         others: list[GrowingArray[Any]] = [self._is_alive, self._scales, *self._codes.values()]
         for array in others:
-            array.spread(kept, positions, len(whole))  # rows that were deleted are not alive
-        self._rows = GrowingArray(whole)
-
-
-Item = TypeVar("Item", bound=np.generic)
-
-
-class GrowingArray(Generic[Item]):
-    """An append-only array. `items` that were handed out before never change."""
-
-    def __init__(self, items: npt.NDArray[Item]) -> None:
-        self._held = items
-        self._count = len(items)
-
-    @property
-    def items(self) -> npt.NDArray[Item]:
-        return self._held[: self._count]
-
-    def extend(self, more: npt.NDArray[Item]) -> None:
-        count = self._count + len(more)
-        if count > len(self._held):
-            self._held = self._copy(count + count // 4)
-        self._held[self._count : count] = more
-        self._count = count
-
-    def change(self, positions: npt.NDArray[np.intp], values: Any) -> None:
-        if len(positions):
-            self._held = self._copy(len(self._held))
-            self._held[positions] = values
-
-    def keep(self, mask: Mask) -> None:
-        self._held = self.items[mask]
-        self._count = len(self._held)
-
-    def spread(
-        self, kept: npt.NDArray[np.intp], positions: npt.NDArray[np.intp], count: int
-    ) -> None:
-        """Move the kept items to these positions of an array of `count`; the others are zero."""
-        held = np.zeros((count, *self._held.shape[1:]), self._held.dtype)
-        held[positions] = self.items[kept]
-        self._held, self._count = held, count
-
-    def _copy(self, capacity: int) -> npt.NDArray[Item]:
-        held = np.empty((capacity, *self._held.shape[1:]), self._held.dtype)
-        held[: self._count] = self.items
-        return held
-
-
-class VectorColumn:
-    """The vectors of all rows: those of the first rows may be in the shared file."""
-
-    def __init__(self, dim: int) -> None:
-        self._shared = np.zeros((0, dim), np.int8)
-        self._own = GrowingArray(np.zeros((0, dim), np.int8))
-
-    @property
-    def parts(self) -> tuple[npt.NDArray[np.int8], ...]:
-        """Return the vectors in the order of the rows; arrays handed out before never change."""
-        return tuple(part for part in (self._shared, self._own.items) if len(part))
-
-    def extend(self, more: npt.NDArray[np.int8]) -> None:
-        self._own.extend(more)
-
-    def keep(self, mask: Mask) -> None:
-        """Keep the vectors of these rows, none of them in the shared file."""
-        count = len(self._shared)
-        kept = [self._shared[mask[:count]], self._own.items[mask[count:]]]
-        self._shared, self._own = self._shared[:0], GrowingArray(np.concatenate(kept))
-
-    def share(
-        self,
-        vectors: npt.NDArray[np.int8],
-        kept: npt.NDArray[np.intp],
-        positions: npt.NDArray[np.intp],
-    ) -> bool:
-        """Use these vectors of the shared file for the first rows; return whether that was done.
-
-        The kept rows move to the positions given. Nothing changes if the file has another vector
-        for one of them.
-        """
-        count = int(np.searchsorted(positions, len(vectors)))
-        for start in range(0, count, _ROWS_PER_READ):
-            some = slice(start, min(start + _ROWS_PER_READ, count))
-            own = np.concatenate(at_positions(self.parts, kept[some]))
-            if not np.array_equal(vectors[positions[some]], own):
-                return False
-        later = at_positions((self._shared, self._own.items), kept[count:])
-        self._shared, self._own = vectors, GrowingArray(np.concatenate(later))
-        return True
+            # Rows that only the file has get zeros, so `_is_alive` marks them as deleted.
+            array.spread(kept, positions, len(all_rows))
+        self._rows = GrowingArray(all_rows)
 
 
 def _inverse_lengths(matrix: npt.NDArray[np.int8]) -> npt.NDArray[np.float32]:
+    """Return 1 / length of each row, and 0 for a zero row: (rows,)."""
     lengths: npt.NDArray[np.float32] = np.linalg.norm(matrix.astype(np.float32), axis=1)
     inverse = np.zeros_like(lengths)
     np.divide(1, lengths, out=inverse, where=lengths > 0)
