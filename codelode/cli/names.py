@@ -113,9 +113,10 @@ def references(
 ) -> None:
     """List the lines that use NAME in all repositories, the most certain ones first.
 
-    NAME may be the end of a qualified name. A use that is not certain is marked: `imported` if the
-    file imports a definition of that name, `name` if only the name is the same. Exit status:
-    0 found, 1 nothing found, 2 error.
+    NAME may be the end of a qualified name. Uses are calls, instantiations, decorators, and
+    inherited bases; `codelode grep -w NAME` finds every line that has the name. A use that is not
+    certain is marked: `imported` if the file imports a definition of that name, `name` if only the
+    name is the same. Exit status: 0 found, 1 nothing found, 2 error.
 
     \b
     Examples:

@@ -23,6 +23,7 @@ from codelode.grams import NOTHING
 from codelode.model import Chunk, FileKey, FileQuery, FileText, Filters, RepositoryName
 from codelode.permalinks import permalink
 from codelode.query_language import WrittenFilter, leading_filters, whole_text
+from codelode.scopes import Scope
 from gateway.exact.matching import lines, matching
 from gateway.exact.pattern import Pattern, Wanted, check_length, compiled
 from gateway.service import queries
@@ -31,6 +32,7 @@ from gateway.service.capabilities import permitted
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.coverage import Coverage
 from gateway.service.dependencies import Dependencies
+from gateway.service.hints import filter_hints
 from gateway.service.query_filters import FilterReader, shown_filters
 from gateway.service.requests import GrepRequest
 from gateway.service.results import GrepPart, GrepSummary, MatchingFile
@@ -61,6 +63,7 @@ class _Search:
     written: tuple[WrittenFilter, ...] = ()  # the filters that the pattern began with
     named: tuple[RepositoryName, ...] = ()  # the repositories that these and the request name
     notices: tuple[str, ...] = ()  # about the filters
+    scope: Scope | None = None  # part of the filters
 
     @property
     def has_context(self) -> bool:
@@ -102,7 +105,8 @@ async def grep(
     note(files=done.files, lines=done.count, read=done.read)
     took_ms = 1000 * (time.perf_counter() - started)
     covered = await _covered(dependencies, search, done)
-    yield GrepPart(summary=_summary(search, done, len(places), took_ms, covered))
+    hints = await _hints(dependencies, search, done)
+    yield GrepPart(summary=_summary(search, done, len(places), took_ms, covered, hints))
 
 
 def _checked(request: GrepRequest, reader: FilterReader) -> _Search:
@@ -125,7 +129,8 @@ def _checked(request: GrepRequest, reader: FilterReader) -> _Search:
     limit = queries.bounded("limit", request.limit, default=DEFAULT_LIMIT, most=MAX_LIMIT)
     filters, visible, narrowing, notices = reader.narrowed(request.filters, written)
     named = filters.repositories or (narrowing.named if narrowing else ())
-    return _Search(pattern, filters, limit, request, visible, written, named, notices)
+    scope = narrowing.scope if narrowing else None
+    return _Search(pattern, filters, limit, request, visible, written, named, notices, scope)
 
 
 def _in_bounds(name: str, value: int, most: int) -> None:
@@ -228,15 +233,33 @@ async def _covered(
     return (*found, *(await dependencies.coverage.of(others, filters.ref) if others else ()))
 
 
+async def _hints(dependencies: Dependencies, search: _Search, done: _Progress) -> tuple[str, ...]:
+    """Return a notice for each filter that matches nothing."""
+    return await dependencies.published.call(
+        lambda backends: filter_hints(
+            search.filters,
+            search.visible,
+            backends,
+            is_found=bool(done.count),
+            scope=search.scope,
+        )
+    )
+
+
 def _summary(
-    search: _Search, done: _Progress, files: int, took_ms: float, covered: tuple[Coverage, ...]
+    search: _Search,
+    done: _Progress,
+    files: int,
+    took_ms: float,
+    covered: tuple[Coverage, ...],
+    hints: tuple[str, ...],
 ) -> GrepSummary:
     return GrepSummary(
         files=done.files,
         count=done.count,
         read_files=done.read,
         complete=done.stopped_at is None,
-        notices=tuple(_notices(search, done, files, covered)),
+        notices=(*_notices(search, done, files, covered), *hints),
         took_ms=took_ms,
         coverage=covered,
     )

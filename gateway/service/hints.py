@@ -1,10 +1,10 @@
-"""Say which filter of a search matches nothing that is indexed.
+"""Say which filter of a call matches nothing that is indexed.
 
 An unknown repository or language is rejected. A glob, a kind, or a type of block is valid whether
 or not it matches anything: HCL and Kubernetes let authors define their own types of blocks, and no
 store lists what it holds. So the index is asked for one chunk with each filter alone, within the
-searched repositories. This happens when a search has found nothing, and for every exclusion of a
-path: the hits do not show whether an exclusion matches no file.
+searched repositories. This happens when a call has found nothing, and for every exclusion of a
+path: what is found does not show whether an exclusion matches no file.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from codelode.access import Visibility
 from codelode.errors import Unavailable
 from codelode.infrastructure import BLOCK_TYPES
 from codelode.model import Filters, HybridQuery
+from codelode.scopes import Scope
 from codelode.vectors import Vector
 from gateway.service.catalog import nearest
-from gateway.state import Backends, SearchQuery, SearchState
+from gateway.state import Backends
 
 #: Most filter values that are looked up for one answer.
 MAX_LOOKUPS = 8
@@ -39,30 +42,39 @@ class _Lookup(NamedTuple):
     filters: Filters
 
 
-async def filter_hints(state: SearchState, backends: Backends) -> tuple[str, ...]:
-    """Return a notice for each filter that matches nothing; none on a later page."""
-    query = state.query
-    exclusions = tuple(_exclusions(query))
-    if query.offset or query.filters == Filters() or (state.candidates and not exclusions):
+async def filter_hints(
+    filters: Filters,
+    visible: Visibility,
+    backends: Backends,
+    *,
+    is_found: bool,
+    scope: Scope | None = None,
+) -> tuple[str, ...]:
+    """Return a notice for each filter that matches nothing.
+
+    `is_found`: the call has found something; `scope`: the one that is part of the filters.
+    """
+    exclusions = tuple(_exclusions(filters, scope))
+    if filters == Filters() or (is_found and not exclusions):
         return ()
     try:
         dim = await asyncio.to_thread(lambda: backends.embedder.dim)
     except Unavailable:
         return ()
-    asking = _Asking(query, backends, np.ones(dim, np.float32))
+    asking = _Asking(visible, backends, np.ones(dim, np.float32))
     idle = [_idle(one) for one in await asking.unmatched(exclusions)]
-    return (*idle, *([] if state.candidates else await _why_nothing(query.filters, asking)))
+    return (*idle, *([] if is_found else await _why_nothing(filters, asking)))
 
 
 class _Asking(NamedTuple):
-    """A search whose filters are looked up, and a vector that retrieves any chunk."""
+    """The chunks that a caller sees, and a vector that retrieves any of them."""
 
-    query: SearchQuery
+    visible: Visibility
     backends: Backends
     vector: Vector
 
     async def is_empty(self, filters: Filters) -> bool:
-        asked = HybridQuery("", self.vector, filters, 1, visible=self.query.visible)
+        asked = HybridQuery("", self.vector, filters, 1, visible=self.visible)
         return not await self.backends.chunks.hybrid(asked)
 
     async def unmatched(self, lookups: Iterable[_Lookup]) -> list[_Lookup]:
@@ -72,7 +84,7 @@ class _Asking(NamedTuple):
 
 
 async def _why_nothing(filters: Filters, asking: _Asking) -> Sequence[str]:
-    """Return what is wrong with the filters of a search that found nothing."""
+    """Return what is wrong with the filters of a call that found nothing."""
     if not await asking.is_empty(filters):
         return ()
     base = _base(filters)
@@ -103,12 +115,11 @@ def _values(filters: Filters) -> Iterator[_Lookup]:
             yield _Lookup(f"filters.{name}", str(value), replace(_base(filters), **only))
 
 
-def _exclusions(query: SearchQuery) -> Iterator[_Lookup]:
+def _exclusions(filters: Filters, scope: Scope | None) -> Iterator[_Lookup]:
     """Yield the paths that the request excludes, but not those that its scope excludes."""
-    scope = query.narrowing.scope if query.narrowing else None
-    for glob in query.filters.not_paths:
+    for glob in filters.not_paths:
         if scope is None or f"!{glob}" not in scope.paths:
-            only = replace(_base(query.filters), paths=(glob,))
+            only = replace(_base(filters), paths=(glob,))
             yield _Lookup("filters.not_paths", glob, only)
 
 
@@ -137,6 +148,8 @@ def _remedy(found: _Lookup) -> str:
 def _of_path(glob: str) -> str:
     if "[" in glob:
         return "brackets match themselves, as in pages/[id].tsx; give one glob for each alternative"
+    if "/" not in glob and ("*" in glob or PurePosixPath(glob).suffix):
+        return f"a path is compared as a whole; files of any folder are '**/{glob[:100]}'"
     return "" if glob.endswith("*") else f"everything in a folder is '{glob[:100]}/**'"
 
 

@@ -36,6 +36,7 @@ from gateway.service.audit import involve, note
 from gateway.service.capabilities import permitted
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.dependencies import Dependencies, reads_index
+from gateway.service.hints import filter_hints
 from gateway.service.query_filters import FilterReader
 from gateway.service.requests import ReferencesRequest, SymbolsRequest
 from gateway.service.results import ReferencesAnswer, SymbolsAnswer, definition_of
@@ -45,6 +46,12 @@ from gateway.state import Backends
 #: Number of definitions, or uses, of an answer.
 DEFAULT_LIMIT = 200
 MAX_LIMIT = 10_000
+
+#: Notice of an answer without uses of a name that has a definition.
+NO_USE = (
+    "only calls, instantiations, decorators, and inherited bases count as uses; an exact search "
+    "for the whole word finds every line that has the name"
+)
 
 #: Files whose definitions are read at once.
 BATCH = 200
@@ -83,6 +90,7 @@ async def symbols(
         queries.check_narrowed("name", len(places), why, remedy="letters to it, or filters")
     found, read = await _definitions(listing, places, backends)
     notices = [*_notices(listing, found, len(places) - read, backends), *listing.notices]
+    notices += await _hints(query.filters, query.visible, backends, is_found=bool(found))
     if not found and (not request.literal or listing.pattern.last.isidentifier()):
         named = request.name.strip()
         notices.append(await _undefined(named, query.filters, query.visible, backends))
@@ -117,8 +125,11 @@ async def references(
     files = await _using(query, backends) if is_possible else ()
     listed = await uses(query, files, backends) if is_possible else Uses((), True, False)
     notices = [*([] if is_possible else [NO_REFERENCES]), *_about_uses(query, listed), *told]
+    notices += await _hints(query.filters, query.visible, backends, is_found=bool(listed.found))
     if not listed.is_defined:
         notices.append(await _undefined(request.name, query.filters, query.visible, backends))
+    elif not listed.found:
+        notices.append(NO_USE)
     holding = tuple(dict.fromkeys(one.repository for one in listed.found))
     defining = (one.definition.repository for one in listed.found if one.definition)
     involve(dict.fromkeys((*holding, *defining)))
@@ -229,6 +240,14 @@ def _notices(
             f"only the first {counted(listing.limit, 'definition')} are shown{unread}; raise "
             "`limit`, or add filters"
         )
+
+
+async def _hints(
+    filters: Filters, visible: Visibility, backends: Backends, *, is_found: bool
+) -> tuple[str, ...]:
+    """Return a notice for each filter of files that matches nothing; the others are of chunks."""
+    of_files = replace(filters, kinds=(), symbols=())
+    return await filter_hints(of_files, visible, backends, is_found=is_found)
 
 
 async def _undefined(name: str, filters: Filters, visible: Visibility, backends: Backends) -> str:

@@ -66,7 +66,7 @@ async def search(
         state, timings = await pipeline.search(query, backends)
         answer = search_answer(state, timings, explain=request.explain)
         missing = await _missing(dependencies, principal, answer, query)
-        hints = () if missing else await filter_hints(state, backends)
+        hints = () if missing else await _hints(state, backends)
         answer = replace(
             _paged(answer, state),
             notices=(*answer.notices, *missing, *hints),
@@ -105,7 +105,7 @@ async def context(
         made, state, timings = await pipeline.search_context(query, backends)
         found = search_answer(state, timings, explain=request.explain)
         missing = await _missing(dependencies, principal, found, query)
-        hints = () if missing else await filter_hints(state, backends)
+        hints = () if missing else await _hints(state, backends)
         answer = context_answer(made, replace(found, notices=(*found.notices, *missing, *hints)))
         return NewAnswer(answer, not missing and not (state.notices or made.notices))
 
@@ -139,10 +139,24 @@ async def similar(
         else await pipeline.chunk_at(at.repository, at.path, at.line, ref=at.ref, backends=backends)
     )
     state = await pipeline.find_similar(source, query, backends)
-    hints = await filter_hints(state, backends)
+    hints = await _hints(state, backends)
     answer = search_answer(state)
     answer = replace(answer, notices=(*answer.notices, *hints))
     return await _finished(dependencies, answer, query, started, narrowed.notices)
+
+
+async def _hints(state: SearchState, backends: Backends) -> tuple[str, ...]:
+    """Return a notice for each filter that matches nothing; none on a later page."""
+    query = state.query
+    if query.offset:
+        return ()
+    return await filter_hints(
+        query.filters,
+        query.visible,
+        backends,
+        is_found=bool(state.candidates),
+        scope=query.narrowing.scope if query.narrowing else None,
+    )
 
 
 def _cache(dependencies: Dependencies, backends: Backends) -> AnswerCache:

@@ -212,3 +212,18 @@ def test_lines_and_the_ranges_that_filters_admit_come_from_one_read(tmp_path):
 
     found, _ = asyncio.run(collect())
     assert [line.number for line in found.file.lines] == [48, 91]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "filters", "said"),
+    [
+        ("def", {"paths": ("nowhere/**",)}, "filters.paths: 'nowhere/**' matches no indexed code"),
+        ("def", {"paths": ("model.py",)}, "files of any folder are '**/model.py'"),
+        ("path:nowhere/** def", {}, "filters.paths: 'nowhere/**' matches no indexed code"),
+        ("def", {"not_paths": ("nowhere/**",)}, "matches no indexed file and leaves nothing out"),
+    ],
+)
+def test_a_filter_that_matches_nothing_is_named(grep, pattern, filters, said):
+    _, summary = grep(pattern, filters=filters)
+
+    assert [said in notice for notice in summary.notices].count(True) == 1

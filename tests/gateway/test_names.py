@@ -115,6 +115,30 @@ async def test_filters_are_about_the_definitions_and_their_files(symbols):
         await symbols("*", block_types=("resource",))
 
 
+@pytest.mark.parametrize(
+    ("filters", "said"),
+    [
+        ({"paths": ("nowhere/**",)}, "filters.paths: 'nowhere/**' matches no indexed code"),
+        ({"paths": ("*.js",)}, "files of any folder are '**/*.js'"),
+        ({"languages": ("go",)}, "filters.languages: 'go' matches no indexed code"),
+        ({"not_paths": ("nowhere/**",)}, "matches no indexed file and leaves nothing out"),
+    ],
+)
+async def test_a_filter_that_matches_nothing_is_named(symbols, references, filters, said):
+    for listed in (await symbols("retry", **filters), await references("retry", **filters)):
+        assert [said in notice for notice in listed[1].notices].count(True) == 1
+
+
+async def test_a_definition_without_uses_says_what_counts_as_a_use(references):
+    found, answer = await references("again")
+
+    assert found == []
+    assert answer.notices == (
+        "only calls, instantiations, decorators, and inherited bases count as uses; an exact "
+        "search for the whole word finds every line that has the name",
+    )
+
+
 async def test_a_list_that_is_cut_says_so(symbols):
     found, answer = await symbols("get", limit=2)
 
