@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from structlog.testing import capture_logs
 
@@ -61,6 +62,19 @@ async def answered(ask: Callable[[], Awaitable[T]], *, seconds: float = 60) -> T
             if time.monotonic() >= deadline:
                 raise
         await asyncio.sleep(PAUSE_S[1])
+
+
+class Patient:
+    """A search whose calls are made again while its server is too busy to answer."""
+
+    def __init__(self, search: object) -> None:
+        self._search = search
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._search, name)
+        if not inspect.iscoroutinefunction(method):
+            return method
+        return lambda *args, **kwargs: answered(lambda: method(*args, **kwargs))
 
 
 async def logged_principal(call: Awaitable[object]) -> str:

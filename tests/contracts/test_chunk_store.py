@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -43,7 +42,7 @@ from codelode.model import (
 from codelode.names import names_of
 from gateway.options import Retrieve
 from gateway.retrieve.hybrid import MAX_WINDOW
-from tests.waiting import answered
+from tests.waiting import Patient
 from workers.parse import parse
 
 DIM = 4
@@ -117,7 +116,7 @@ def weaviate(fixture, suffix=""):
     place = replace(place, tenant=place.tenant + suffix)
     return Sides(
         WeaviateChunkStore(address, place, dim=DIM, identity="test"),
-        WeaviateChunkSearch(address, place, dim=DIM, identity="test"),
+        Patient(WeaviateChunkSearch(address, place, dim=DIM, identity="test")),
     )
 
 
@@ -365,7 +364,7 @@ async def opened(request, tmp_path):
             sides.append(local(tmp_path, **named))
         else:
             store = WeaviateChunkStore(address, place, **named)
-            sides.append(Sides(store, WeaviateChunkSearch(address, place, **named)))
+            sides.append(Sides(store, Patient(WeaviateChunkSearch(address, place, **named))))
         return sides[-1]
 
     yield make
@@ -1180,12 +1179,12 @@ def drawn(place, pieces, refs):
 async def assert_same(sides, twin):
     for repository, ref in itertools.product((APP, LIB), (MAIN, DEV, DEFAULT_REF)):
         assert sides.ids(ref, repository) == twin.ids(ref, repository)
-    count = await answered(partial(sides.search.count, EVERYTHING))
+    count = await sides.search.count(EVERYTHING)
     assert count == await twin.search.count(EVERYTHING)
     for word, ref in itertools.product(("alpha", "beta"), (MAIN, DEV)):
-        found = await answered(partial(sides.found, word, ref=ref))
+        found = await sides.found(word, ref=ref)
         assert chunks(found) == chunks(await twin.found(word, ref=ref))
-        near = await answered(partial(sides.found, "", EAST, ref=ref))
+        near = await sides.found("", EAST, ref=ref)
         assert chunks(near) == chunks(await twin.found("", EAST, ref=ref))
 
 

@@ -25,6 +25,7 @@ from codelode.model import (
     RepositoryName,
     locate,
 )
+from tests.waiting import Patient
 from workers.parse import parse
 
 DIM = 4
@@ -125,7 +126,7 @@ def weaviate(fixture):
     place = fixture("weaviate_address"), fixture("weaviate_place")
     return Index(
         WeaviateChunkStore(*place, dim=DIM, identity="test"),
-        WeaviateChunkSearch(*place, dim=DIM, identity="test"),
+        Patient(WeaviateChunkSearch(*place, dim=DIM, identity="test")),
     )
 
 
