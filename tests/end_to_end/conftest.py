@@ -38,7 +38,8 @@ FAST_RECOVERY = {
     "CODELODE_LOG_FORMAT": "json",
 }
 
-READY_S = 90
+#: Longest start of a cluster, seconds. It takes 7 s of processor time, and one that fails ends.
+READY_S = 150
 
 #: The cluster that most tests share, while this test process has one, and the name of its store.
 SHARED_CLUSTER = pytest.StashKey[tuple[str, "Cluster"]]()

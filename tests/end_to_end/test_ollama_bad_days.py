@@ -21,8 +21,12 @@ from codelode.model import RunState
 from tests.end_to_end.runs import said, state_of
 from tests.end_to_end.stored import assert_same, read
 
-#: One store suffices: none of these answers gets as far as one.
-pytestmark = pytest.mark.parametrize("store", ["local"], indirect=True)
+#: One store suffices: none of these answers gets as far as one. The first test starts Ollama and
+#: two clusters.
+pytestmark = [
+    pytest.mark.parametrize("store", ["local"], indirect=True),
+    pytest.mark.timeout(600),
+]
 
 #: Each a chunk. The trouble is about the second half, which is handed out as the first is stored.
 FILES = 8
