@@ -45,7 +45,7 @@ WRONG = (("authorization", "Bearer wrong"),)
 
 @asynccontextmanager
 async def serving(dependencies, tmp_path, **settings):
-    """A channel to a gateway that counts calls in memory."""
+    """Yield a channel to a gateway that counts calls in memory."""
     chosen = Settings(listen="127.0.0.1:0", data=tmp_path, token="sesame", **settings)
     counts = MemoryCallLimits()
     gateway = Gateway(replace(dependencies, settings=chosen, call_limits=counts))
@@ -73,19 +73,20 @@ async def test_calls_beyond_the_rate_are_told_when_to_try_again(dependencies, tm
         codes = [await code_of(stub.Search(asked, metadata=RIGHT)) for _ in range(5)]
         assert codes == [CODE.OK] * 3 + [CODE.RESOURCE_EXHAUSTED] * 2
 
-        with pytest.raises(aio.AioRpcError, match="token has reached its limit of 18 search") as no:
+        message = "token has reached its limit of 18 search"
+        with pytest.raises(aio.AioRpcError, match=message) as refusal:
             await index(channel).GetStatus(index_pb2.GetStatusRequest(), metadata=RIGHT)
-        (detail,) = rpc_status.from_call(no.value).details
-        told = error_details_pb2.RetryInfo()
-        assert detail.Unpack(told)
-        assert 0 < told.retry_delay.seconds + told.retry_delay.nanos / 1e9 <= 60 / 18
+        (detail,) = rpc_status.from_call(refusal.value).details
+        retry = error_details_pb2.RetryInfo()
+        assert detail.Unpack(retry)
+        assert 0 < retry.retry_delay.seconds + retry.retry_delay.nanos / 1e9 <= 60 / 18
 
         context = search_pb2.ContextRequest(search=asked)
         codes = [await code_of(stub.Context(context, metadata=RIGHT)) for _ in range(3)]
         assert codes == [CODE.OK] * 2 + [CODE.RESOURCE_EXHAUSTED]
 
 
-async def test_calls_beyond_those_at_once_are_refused_until_one_has_ended(
+async def test_concurrent_calls_beyond_the_limit_are_refused_until_one_has_ended(
     dependencies, ledger, tmp_path
 ):
     ledger.answers.clear()
@@ -102,7 +103,7 @@ async def test_calls_beyond_those_at_once_are_refused_until_one_has_ended(
         assert [one.result() for one in done] == [CODE.RESOURCE_EXHAUSTED]
         ledger.answers.set()
         assert {await one for one in working} == {CODE.OK}
-        while await asked() is not CODE.OK:  # the places are free soon after the answers
+        while await asked() is not CODE.OK:  # a call stops counting shortly after its answer
             await asyncio.sleep(0)
 
 
@@ -192,7 +193,7 @@ async def test_many_wrong_credentials_take_bounded_memory():
         ("unix", "unix"),
     ],
 )
-def test_wrong_credentials_are_counted_by_site(source, expected):
+def test_wrong_credentials_are_counted_by_address_or_ipv6_network(source, expected):
     assert network(source) == expected
 
 

@@ -1,4 +1,4 @@
-"""What a query is after, the names in it, and what may be inferred from its words."""
+"""The intent and entities of a query, and the filters, synonyms, and rewrites that it leads to."""
 
 import pytest
 
@@ -50,7 +50,7 @@ def test_entities_are_paths_and_names_in_the_order_of_the_query():
 
 
 @pytest.mark.parametrize("text", ["aA" * 4_096, "a-" * 4_096, "A" * 8_191 + "_", "a/" * 4_096])
-def test_hostile_queries_are_read_quickly(text):
+def test_hostile_queries_are_analysed_quickly(text):
     with processor_time_below(0.5):
         entities(text)
         intent(text, kind(text))
@@ -67,7 +67,7 @@ def test_hostile_queries_are_read_quickly(text):
         ("read a file in chunks", (), ()),
     ],
 )
-def test_filters_are_inferred_from_words_and_said(query, languages, kinds):
+def test_filters_are_inferred_from_words_and_each_has_a_notice(query, languages, kinds):
     filters, notices = inferred(query, Filters())
 
     assert (filters.languages, filters.kinds) == (languages, kinds)
@@ -127,7 +127,7 @@ async def analysed(backends, text="retry a call", **options):
     return await analyze(SearchState(query), backends)
 
 
-async def test_what_is_off_adds_nothing(backends, model):
+async def test_without_options_the_analysis_adds_nothing_and_asks_no_model(backends, model):
     state = await analysed(backends, "function that retries in python")
 
     assert (state.alternates, state.analysis.synonyms, state.notices) == ((), (), ())
@@ -146,7 +146,7 @@ async def test_a_rewrite_sends_a_bounded_query_as_data(backends, model):
 
 
 @pytest.mark.parametrize("answer", [Unavailable("away"), "", "retry a call"])
-async def test_without_a_rewrite_the_query_is_searched_as_it_is_and_says_so(
+async def test_a_model_without_a_usable_answer_leaves_the_query_as_it_is_with_a_notice(
     backends, model, answer
 ):
     model.answers = [answer]
@@ -177,19 +177,19 @@ async def test_without_a_model_a_rewrite_is_noticed(chunks, embedder):
         ("what runs before a request", "what runs after a request"),
     ],
 )
-def test_queries_that_differ_in_what_they_ask_never_share_an_answer(one, other):
+def test_queries_that_differ_in_what_they_ask_never_share_a_cached_answer(one, other):
     assert literals(one) != literals(other)
 
 
 @pytest.mark.parametrize(
     "other", ["How is a call retried?", "where are calls retried", "how to get a call retried"]
 )
-def test_queries_with_another_word_never_share_one(other):
+def test_queries_with_another_word_never_share_a_cached_answer(other):
     assert literals(other) != literals("how to retry a call")
 
 
 @pytest.mark.parametrize(
     "other", ["How do I retry the call?", "where can we retry a call", "retry call", "Retry a CALL"]
 )
-def test_the_same_words_in_another_sentence_may_share_one(other):
+def test_the_same_words_in_another_sentence_may_share_a_cached_answer(other):
     assert literals(other) == literals("how to retry a call")
