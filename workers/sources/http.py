@@ -3,6 +3,10 @@
 Lists are followed to their end, requests are repeated after the pauses that the host asks for,
 unchanged pages are answered with 304, answers and requests have bounds, and the token goes to no
 other address than that of the connection.
+
+The client libraries that exist for some hosts are not used: they block, each has its own way of
+paging, pausing for limits, and reporting errors, and most make no conditional requests. With one
+client, "gone", "refused", and "unreachable" mean the same for every host, and are tested once.
 """
 
 from __future__ import annotations
