@@ -18,29 +18,31 @@ from codelode.request_budget import NO_BUDGET, RequestBudget
 #: Longest time after a failed attempt until the next one, seconds.
 RETRY_S = 300
 
-#: Most changes of one attempt that are kept to be shown.
+#: Maximum number of changes of one attempt that are kept to be shown.
 MAX_CHANGES = 1_000
-
 
 #: Largest part of the interval by which a listing may come early, which spreads the listings.
 JITTER = 0.1
 
 
 def fraction(*of: object) -> float:
-    """Return a pseudo-random number from 0 to 1 that depends only on the values."""
+    """Return a pseudo-random number in [0, 1) that depends only on the values."""
     return zlib.crc32(" ".join(map(str, of)).encode()) / 2**32
 
 
 class Mode(StrEnum):
-    """The kinds of requests; each includes the ones before it."""
+    """The modes of a requested listing; each includes the ones before it."""
 
-    PLAN = "plan"  # list, and say what a sync would do
-    SYNC = "sync"  # list, and do it
-    CONFIRM = "confirm"  # and also remove what waits for a confirmation
+    PLAN = "plan"  # list, and show what a sync would do
+    SYNC = "sync"  # also do it
+    CONFIRM = "confirm"  # also remove the repositories that wait for a confirmation
 
     @property
     def rank(self) -> str:
-        """Return the digit with which requests of this mode begin."""
+        """Return the digit with which requests of this mode begin; a greater one includes more.
+
+        Of a pending request and a new one, the stores keep the greater digit.
+        """
         return str(tuple(Mode).index(self))
 
     @classmethod
@@ -50,7 +52,7 @@ class Mode(StrEnum):
 
 
 class Action(StrEnum):
-    """The kinds of changes."""
+    """The actions that a listing takes on a repository."""
 
     REGISTER = "register"  # it is new
     ADOPT = "adopt"  # it was registered by hand, and is followed from now on
@@ -60,9 +62,9 @@ class Action(StrEnum):
     REMOVE = "remove"
     MISS = "miss"  # the host does not list it; it stays for the grace period
     KEEP = "keep"  # there is nothing to do
-    PAUSE = "pause"  # a rule says so: it stays as it is
-    WAIT = "wait"  # so many would be removed that somebody must confirm it
-    CONFLICT = "conflict"  # its name belongs to another repository
+    PAUSE = "pause"  # a rule pauses it, so it stays as it is
+    WAIT = "wait"  # so many would be removed that somebody must confirm the removals
+    CONFLICT = "conflict"  # its name belongs to another repository, or it is not accepted
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class Change:
 
 
 class Former(NamedTuple):
-    """A name that a renamed repository had here, and its URL then."""
+    """A name that a renamed repository had here before, and the URL that it had then."""
 
     name: str
     url: str  # empty: stored by a version that did not keep it
@@ -83,19 +85,19 @@ class Former(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A repository that is followed: which one it is at the host, and which one here."""
+    """A followed repository: its identity at the host and here, and what was last done with it."""
 
     id: str  # of the host
     listed: str  # its name at the host
     name: str  # its name here
     url: str
-    pushed: str = ""  # as the host said when it was last indexed because of that
-    run_at: float = 0.0  # when runs of it were last started
-    missing_since: float = 0.0  # 0: the host lists it
+    pushed: str = ""  # `Listed.pushed` when runs of it were last started
+    run_at: float = 0.0  # when runs of it were last started, seconds since the epoch
+    missing_since: float = 0.0  # seconds since the epoch; 0: the host lists it
     replaces: tuple[Former, ...] = ()  # removed from the index when this one is indexed
-    seen: str = ""  # what was indexed when the host was last asked for news
-    unchanged: int = 0  # consecutive times without news; only where the host does not tell
-    default_branch: str = ""  # as the host said when it was last indexed; empty: it did not
+    seen: str = ""  # digest of the indexed commits at its last check, if the host reports no pushes
+    unchanged: int = 0  # consecutive checks without news, if the host reports no pushes
+    default_branch: str = ""  # at the host when runs were last started; empty: the host did not say
 
 
 def packed(known: Iterable[Known]) -> bytes:
@@ -105,7 +107,7 @@ def packed(known: Iterable[Known]) -> bytes:
 
 
 def unpacked(stored: bytes) -> tuple[Known, ...]:
-    """Return the repositories that `packed` made into bytes."""
+    """Return the repositories of the bytes that `packed` made."""
     rows = json.loads(zlib.decompress(stored))
     return tuple(Known(**{**row, "replaces": tuple(map(_former, row["replaces"]))}) for row in rows)
 
@@ -180,9 +182,8 @@ class SourceState:
 
     def is_due(self, now: float) -> bool:
         """Return whether it is time to list the repositories."""
-        every_s = self.interval_s
-        if self.outcome.error:
-            every_s = min(every_s, RETRY_S)
+        if self.is_asked or self.declared.rules != self.outcome.rules:
+            return True
+        interval_s = min(self.interval_s, RETRY_S) if self.outcome.error else self.interval_s
         early = JITTER * fraction(self.declared.name, self.outcome.attempted_at)
-        is_changed = self.is_asked or self.declared.rules != self.outcome.rules
-        return is_changed or now - self.outcome.attempted_at >= every_s * (1 - early)
+        return now - self.outcome.attempted_at >= interval_s * (1 - early)
