@@ -42,7 +42,7 @@ from codelode.repository_sources import (
 )
 from codelode.request_budget import tightest
 from codelode.sources import Connection, HostKind
-from workers.sources import places
+from workers.sources import hostless
 from workers.sources.applying import Outbox, PlanApplier
 from workers.sources.connectors import CONNECTORS
 from workers.sources.declared import SourcesFile
@@ -238,9 +238,9 @@ class SourceSync:
         `is_asked`: somebody has asked for the listing, so it must not be partial.
         """
         if connection.kind is HostKind.URLS:
-            return places.urls(connection)
+            return hostless.urls(connection)
         if connection.kind is HostKind.FOLDER:
-            return await asyncio.to_thread(places.folder, connection)
+            return await asyncio.to_thread(hostless.folder, connection)
         connector, before = CONNECTORS[connection.kind], self._before.get(connection.name)
         if is_asked or before is None or before.connection != connection:
             before = Before(connection, (), MOST_PARTIAL)  # so that the listing is complete

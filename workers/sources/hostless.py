@@ -18,8 +18,8 @@ from codelode.sources import Connection
 
 def urls(connection: Connection) -> list[Listed]:
     """Return the repositories of the list; a repeated address counts once."""
-    found = {address(url): url for url in connection.urls}
-    return [Listed(id=place, name=default_name(url), url=url) for place, url in found.items()]
+    by_address = {address(url): url for url in connection.urls}
+    return [Listed(id=id, name=default_name(url), url=url) for id, url in by_address.items()]
 
 
 def folder(connection: Connection) -> list[Listed]:
