@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 from codelode.languages import resolve
@@ -34,6 +35,12 @@ _EXTENSION = re.compile(r"\.[A-Za-z]\w{0,9}")
 _PROSE = re.compile(
     r"\w\.\w|(?:backbone|chart|d3|ember|express|moment|next|node|nuxt|three|vue)\.js", re.IGNORECASE
 )
+#: Folders with installed packages: of Python, whose packages stand in them at once, and of Rust and
+#: Ruby, with the number of folders before the package, whose name ends with its version.
+_PYTHON_PACKAGES = frozenset({"site-packages", "dist-packages"})
+_VERSIONED = {"registry": 2, "gems": 0}
+#: Where the version begins in the name of a folder: `tokio-1.38.0`, and in Go `sdk@v1.2.0`.
+_VERSION = re.compile(r"-\d|@v\d")
 #: Matches the part of a Go name that stands for a function literal: `func1` in `main.run.func1`.
 _LITERAL = re.compile(r"(?:func)?\d+")
 
@@ -45,7 +52,29 @@ def frames(text: str) -> tuple[Frame, ...]:
     """
     lines = text.splitlines()
     found = tuple(_go(_from_panic(lines))) or tuple(_python(lines))[::-1] or tuple(_places(text))
-    return found[:MAX_FRAMES]
+    return tuple(replace(frame, path=_in_package(frame.path)) for frame in found[:MAX_FRAMES])
+
+
+def _in_package(path: str) -> str:
+    """Return the path of an installed file from its package on, without the version.
+
+    The folders above it differ from those of the repository: `site-packages/flask/app.py` may be
+    `src/flask/app.py` there. Other paths stay as they are.
+    """
+    parts = path.split("/")
+    for at, part in enumerate(parts):
+        if part in _PYTHON_PACKAGES:
+            return "/".join(parts[at + 1 :])
+        package = at + 1 + _VERSIONED.get(part, len(parts))
+        if package < len(parts) and _VERSION.search(parts[package]):
+            return "/".join((_unversioned(parts[package]), *parts[package + 1 :]))
+    return "/".join(map(_unversioned, parts)) if "@v" in path else path
+
+
+def _unversioned(folder: str) -> str:
+    """Return the name of a package's folder without the version."""
+    found = _VERSION.search(folder)
+    return folder[: found.start()] if found else folder
 
 
 def _from_panic(lines: list[str]) -> list[str]:

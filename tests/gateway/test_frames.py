@@ -72,6 +72,43 @@ def search(settings):
     return searched
 
 
+CARGO = "/home/ann/.cargo/registry/src/index.crates.io-6f17d22bba15001f"
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/usr/lib/python3/site-packages/flask/app.py", "src/flask/app.py"),
+        ("/venv/lib/python3.11/site-packages/flask/json/tag.py", "flask/json/tag.py"),
+        ("/usr/lib/python3/dist-packages/six.py", "six.py"),
+        (f"{CARGO}/tokio-1.38.0/src/lib.rs", "tokio/src/lib.rs"),
+        (f"{CARGO}/tokio-1.38.0/src/lib.rs", "src/lib.rs"),
+        (f"{CARGO}/x-2.0.0-rc.1/src/lib.rs", "crates/x/src/lib.rs"),
+        ("/home/ann/gems/activerecord-7.0.1/lib/base.rb", "activerecord/lib/base.rb"),
+        ("/go/pkg/mod/github.com/acme/sdk/trace@v1.2.0/span.go", "trace/span.go"),
+        ("/srv/gems/lib/load-1.rb", "gems/lib/load-1.rb"),
+        ("/srv/registry/src/lib.rs", "registry/src/lib.rs"),
+        ("/srv/release-2/src/lib.rs", "release-2/src/lib.rs"),
+    ],
+)
+def test_the_path_of_an_installed_package_means_that_of_its_repository(path, meant):
+    (frame,) = frames(f"{path}:12")
+    assert frame.may_mean(meant)
+
+
+async def test_a_trace_of_an_installed_package_leads_to_its_source(settings):
+    world = World(settings)
+    world.index("acme/lib", {f"src/lib/{path[4:]}": text for path, text in FILES.items()})
+    trace = PYTHON.replace("/srv/app/", "/usr/lib/python3/site-packages/lib/")
+
+    answer = await service.search(world.dependencies, ASKING, SearchRequest(query=trace))
+
+    assert [(hit.path, hit.symbol) for hit in answer.hits][:2] == [
+        ("src/lib/jobs.py", "run"),
+        ("src/lib/main.py", "main"),
+    ]
+
+
 async def test_a_go_trace_leads_to_the_innermost_own_function(search):
     found = await search(GO)
     assert found[0] == ("src/server.go", "Server.handle")
