@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from codelode.covers import UNGROUPED, Groups
+from codelode.covers import UNGROUPED, Grouped, Groups, group_of
 from codelode.grouping import Rights
 from codelode.ledger import Ledger
 from codelode.model import RepositoryName, Reprocess, RunId
@@ -104,25 +104,44 @@ class Regrouping:
 def outdated(ledger: Ledger, rights: Rights) -> dict[RepositoryName, Groups]:
     """Return the new groups of indexed repositories that have others, or suspended ones.
 
-    A group that has changed keeps its name if it has most of its repositories still, so that these
-    need not be written again.
+    A group whose readers or list have changed is stored under its former name, so that repositories
+    that stay in it need not be written again.
     """
     repositories = ledger.repositories()
     refs = ledger.refs_of([one.name for one in repositories])
     indexed = [one for one, some in zip(repositories, refs, strict=True) if some]
     now = {one.name: rights.groups_of(one) for one in indexed}
     stored = {name: one for name, one in ledger.groups().items() if name in now}
-    shared = Counter(
-        pair for name, found in stored.items() for pair in product(now[name], found.written)
-    )
-    names: dict[str, str] = {}
-    for (new, old), _ in sorted(shared.items(), key=lambda one: (-one[1], one[0])):
-        if new not in names and old not in names.values():
-            names[new] = old
-    wanted = {name: tuple(names.get(one, one) for one in groups) for name, groups in now.items()}
+    names = _names(now, stored)
+    wanted = {name: tuple(names[one] for one in groups) for name, groups in now.items()}
     found = {name: stored.get(name, UNGROUPED) for name in wanted}
     return {
         name: groups
         for name, groups in wanted.items()
         if {*groups} != {*found[name].certain} or found[name].is_suspended
     }
+
+
+def _names(
+    now: Mapping[RepositoryName, Groups], stored: Mapping[RepositoryName, Grouped]
+) -> dict[str, str]:
+    """Return the name of each group: that under which most of its repositories are stored.
+
+    No two groups have the same name.
+    """
+    shared = Counter(
+        pair for name, found in stored.items() for pair in product(now[name], found.written)
+    )
+    names: dict[str, str] = {}
+    taken = set[str]()
+    for group, name in sorted(shared, key=lambda one: (-shared[one], one[0] != one[1], one)):
+        if group not in names and name not in taken:
+            names[group] = name
+            taken.add(name)
+    for group in sorted({group for groups in now.values() for group in groups} - names.keys()):
+        name = group
+        while name in taken:
+            name = group_of([name])
+        names[group] = name
+        taken.add(name)
+    return names

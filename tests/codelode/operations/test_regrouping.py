@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from codelode.access import EVERYTHING, Label
 from codelode.backends.memory.chunks import MemoryChunkStore
@@ -140,6 +144,61 @@ def test_repositories_whose_rights_changed_are_written_again_and_no_others(world
     assert (world.slept[0], world.told) == (FOLLOWED_S, [(0, 2), (2, 2)])
     assert world.regroup() == ()
     assert world.told[2:] == [(0, 0)]
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_a_new_group_takes_no_name_that_another_one_has(world, number):
+    """Of all repositories, so that as many share the new group as share that of the label."""
+    rights = Rights(lists=((*OLD.lists[0],), ("**r?", f"x{number}*")))
+    assert regrouping.outdated(world.ledger, rights).keys() == {*NAMES}
+    assert world.regroup(rights) == ()
+    assert world.is_as_of(rights)
+    (label,) = OLD.groups_of(world.ledger.get(NAMES[4]))
+    assert [len({*found.certain}) for found in world.ledger.groups().values()] == [3] * 4 + [2] * 2
+    assert all(label in found.certain for found in world.ledger.groups().values())
+
+
+def test_a_repository_that_is_indexed_after_a_list_has_changed_joins_the_others(world):
+    assert world.regroup() == ()
+    name = RepositoryName("acme/r11")
+    world.ledger.register(Repository(name, f"https://git.example/{name}", MAIN))
+    world.ledger.set_label(name, Label.INTERNAL)
+    world.names += (name,)
+    world.ledger.create(name, MAIN)
+    world.work(rights=NEW)
+    assert not world.is_as_of(NEW)
+
+    assert regrouping.outdated(world.ledger, NEW).keys() == {name}
+    assert world.regroup() == ()
+    assert world.is_as_of(NEW)
+
+
+@given(
+    stored=st.dictionaries(st.sampled_from("abcdef"), st.frozensets(st.sampled_from("pqrs"))),
+    now=st.lists(st.frozensets(st.sampled_from("qrst")), min_size=6, max_size=6),
+)
+def test_groups_have_different_names_and_stay_once_they_are_stored(stored, now):
+    ledger = MemoryLedger()
+    for name in "abcdef":
+        ledger.register(Repository(RepositoryName(name), "", MAIN))
+        run = ledger.create(RepositoryName(name), MAIN)
+        before = tuple(sorted(stored.get(name, ())))
+        manifest = FileManifest(Revision("1" * 40), (), groups=before)
+        ledger.plan(run.id, manifest, ref=MAIN, fingerprint="")
+
+    class Sets(Rights):
+        def groups_of(self, repository):
+            return tuple(sorted(now["abcdef".index(repository.name)]))
+
+    wanted = regrouping.outdated(ledger, Sets())
+    after = [{*wanted.get(name, ledger.groups_of(name))} for name in ledger.names()]
+    for (one, its), (other, others) in product(zip(now, after, strict=True), repeat=2):
+        assert len(its & others) == len(one & other)
+    ledger.suspend_groups(list(wanted))
+    for name, groups in wanted.items():
+        ledger.set_groups(name, groups)
+        assert ledger.settle_groups(name, groups)
+    assert regrouping.outdated(ledger, Sets()) == {}
 
 
 @pytest.mark.parametrize("kill_at", range(1, 8))
