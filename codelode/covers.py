@@ -112,7 +112,7 @@ def cover(names: frozenset[RepositoryName], known: Known) -> Cover | None:
 
     None if it would have too many terms. Tokens are taken in the order of the terms that they need
     for each name, if they need fewer than the names that are left: the greedy method for weighted
-    set cover (Chvátal 1979). Takes 20 to 50 ms for 10,000 names on a busy machine.
+    set cover (Chvátal 1979). Takes 20 to 75 ms for 10,000 names on a busy machine.
     """
     tokens, hidden = _tokens(known), known.names - names
     inside: defaultdict[str, set[RepositoryName]] = defaultdict(set)
