@@ -16,9 +16,8 @@ from gateway import service
 from gateway.service.published import Published
 from gateway.service.requests import GivenFilters, GrepRequest
 from tests.contracts.test_exact_search import CLIENT, CUT, WORDS, with_text
-from tests.worlds import World
+from tests.worlds import DIM, World
 
-DIM = 4
 APP = RepositoryName("acme/app")
 TAIL = "".join(f"OTHER_{number} = {number}\n" for number in range(300))
 FILES = {
