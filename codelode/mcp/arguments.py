@@ -34,7 +34,7 @@ class Narrowing(Arguments):
     not_repositories: Texts
     languages: Texts = Field(description="Such as go, python.")
     not_languages: Texts
-    paths: Texts = Field(description="Globs of whole paths, such as src/**, *.py.")
+    paths: Texts = Field(description="Globs of whole paths, such as src/**, **/*.py.")
     not_paths: Texts
     kinds: Texts = Field(
         description="function, method, class, interface, struct, enum, trait, type, module, "

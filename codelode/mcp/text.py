@@ -81,7 +81,7 @@ def matching_lines(found: Matches) -> Iterator[str]:
 def symbol_lines(found: SymbolList) -> list[str]:
     """Return the definitions with their signatures, and the notes."""
     lines = [*map(_definition, found.symbols)] or [NOTHING]
-    return [*lines, *notes(found.notices, found.coverage)]
+    return [*lines, *_notes_on_names(found)]
 
 
 def reference_lines(found: ReferenceList) -> list[str]:
@@ -89,7 +89,13 @@ def reference_lines(found: ReferenceList) -> list[str]:
     lines: list[str] = []
     for name, group in groupby(found.references, key=lambda one: one.repository):
         lines += [f"## {quoted(name)}", *map(_use, group)]
-    return [*(lines or [NOTHING]), *notes(found.notices, found.coverage)]
+    return [*(lines or [NOTHING]), *_notes_on_names(found)]
+
+
+def _notes_on_names(found: SymbolList | ReferenceList) -> list[str]:
+    """Return the notes, with the argument of the tool instead of the field of the API."""
+    notices = (notice.replace("`limit`", "`top_k`") for notice in found.notices)
+    return notes(notices, found.coverage)
 
 
 def _use(one: NameUse) -> str:

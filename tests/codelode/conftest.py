@@ -219,13 +219,13 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
     def ListSymbols(self, request, context):
         self._note(request, context)
         return search_pb2.ListSymbolsResponse(
-            symbols=[DEFINITION] * bool(self.hits), notices=["cut"], took_ms=1.5
+            symbols=[DEFINITION] * bool(self.hits), notices=["cut: raise `limit`"], took_ms=1.5
         )
 
     def ListReferences(self, request, context):
         self._note(request, context)
         return search_pb2.ListReferencesResponse(
-            references=[USE] * bool(self.hits), notices=["cut"], took_ms=1.5
+            references=[USE] * bool(self.hits), notices=["cut: raise `limit`"], took_ms=1.5
         )
 
     def ListScopes(self, request, context):

@@ -24,7 +24,7 @@ def test_definitions_are_printed_where_an_editor_finds_them(gateway, run):
 
     assert status == 0
     assert shown.out == "acme/http:src/retry.py:9: method Client.retry  def retry(self):\n"
-    assert shown.err == "note: cut\n1 definition, 1.5 ms\n"
+    assert shown.err == "note: cut: raise --limit\n1 definition, 1.5 ms\n"
     [request] = gateway.requests
     assert (request.name, request.literal, request.limit) == ("re*", False, 5)
     assert (list(request.filters.kinds), list(request.filters.repositories)) == (

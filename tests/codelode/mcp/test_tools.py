@@ -111,6 +111,11 @@ async def test_an_exact_search_answers_with_the_lines_of_each_file(gateway):
     assert (request.pattern, request.limit, request.before_lines) == ("ca.l", 3, 1)
 
 
+@pytest.mark.parametrize("names", ["symbols", "references"])
+async def test_a_list_of_names_that_is_cut_names_the_argument_to_raise(gateway, names):
+    assert "raise `top_k`" in await told(gateway, "search", query="retry", names=names, top_k=1)
+
+
 async def test_a_hit_is_its_place_its_name_and_its_lines(gateway):
     assert await told(gateway, "search", query="retry") == (
         f"## acme/http at {'a' * 12}\n"
