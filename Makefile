@@ -9,7 +9,7 @@ PROTOS := $(wildcard protos/codelode/v1/*.proto)
 demo: $(READY)  ## index this repository (or REPO=url-or-path) and search it
 	@$(BIN)/codelode demo $(REPO)
 
-# Tests that need servers spend much of their time waiting, so run more processes than cores.
+# Tests spend much of their time waiting for servers and timeouts, so run more processes than cores.
 # `tests/grouping.py` orders the groups of tests, quick ones last.
 PROCESSES ?= 4
 # A crash of a test process ends the run, because xdist 3.8 can wait forever when it replaces one.
@@ -22,7 +22,7 @@ test: $(READY)  ## every check and every test, with real servers
 	wait $$checks || { echo "make check failed, see above" >&2; exit 1; }; exit $$tests
 
 test-unit: $(READY)  ## the quick tests, which need no server
-	@SHORT_TESTS=1 $(BIN)/pytest -m "not server and not slow" --numprocesses auto $(DISTRIBUTION)
+	@SHORT_TESTS=1 $(BIN)/pytest -m "not server and not slow" --numprocesses $(PROCESSES) $(DISTRIBUTION)
 
 check: $(READY)  ## style, types, import rules; changes nothing
 	@$(BIN)/ruff check --quiet .
