@@ -30,12 +30,13 @@ def register(
 ) -> Repository:
     """Register the repository, or replace the patterns of a registered one.
 
-    An empty `name` is derived from the URL. Patterns that are None stay as they are. `local_paths`:
-    see the setting. Raises InvalidQuery, and Denied for a name that is not `visible`, whether or
-    not such a repository exists. Nothing is stored unless every argument is valid.
+    An empty `name` stands for the one that the URL is registered under, or else is derived from the
+    URL. Patterns that are None stay as they are. `local_paths`: see the setting. Raises
+    InvalidQuery, and Denied for a name that is not `visible`, whether or not such a repository
+    exists. Nothing is stored unless every argument is valid.
     """
     url = addresses.check_url(url, local_paths=local_paths)
-    checked = addresses.check_name(name) if name else addresses.default_name(url)
+    checked = addresses.check_name(name) if name else _default_name(catalog, visible, url)
     included, excluded = _included(include), _excluded(exclude)
     if checked not in visible:
         raise Denied(
@@ -53,6 +54,13 @@ def register(
         catalog.register(Repository(checked, url))
     catalog.set_patterns(checked, include=included, exclude=excluded)
     return known or Repository(checked, url)
+
+
+def _default_name(catalog: Catalog, visible: Container[RepositoryName], url: str) -> RepositoryName:
+    """Return the visible name of the URL, the one derived from the URL if it has several."""
+    usual = addresses.default_name(url)
+    names = {name for name, known in catalog.urls().items() if known == url and name in visible}
+    return usual if usual in names else min(names, default=usual)
 
 
 def _included(given: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -16,7 +16,8 @@ path_argument = click.argument("path", default=".", type=click.Path(path_type=Pa
 name_option = click.option(
     "--name",
     default="",
-    help="Index the checkout under this name. Default: the name of its folder.",
+    help="Index the checkout under this name. Default: the name that it is registered under, or "
+    "else that of its folder.",
 )
 
 

@@ -39,7 +39,8 @@ wait_option = click.option(
 @click.option(
     "--name",
     default="",
-    help="Register the repository under this name. Default: the end of the URL.",
+    help="Register the repository under this name. Default: the name that its URL is registered "
+    "under, or else the end of the URL.",
 )
 @click.option(
     "--ref",

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 @click.option(
     "--name",
     default="",
-    help="Register the checkout under this name. Default: the name of its folder.",
+    help="Register the checkout under this name. Default: the name that it is registered under, "
+    "or else that of its folder.",
 )
 @click.option("--once", is_flag=True, help="Index the present state, and end.")
 @click.option(

@@ -119,7 +119,7 @@ class Status(Arguments):
 
 class Index(Arguments):
     url: str = Field(description="URL of a git repository, or a path on this machine.")
-    name: Text = Field(description="Else the end of the URL.")
+    name: Text = Field(description="Else the one of the URL.")
     ref: Text = Field(description="Branch, tag, or commit; else the default ref.")
     include: list[str] | None = Field(None, description="Patterns as in .gitignore.")
     exclude: list[str] | None = Field(None, description="Patterns as in .gitignore.")

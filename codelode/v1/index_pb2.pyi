@@ -32,7 +32,9 @@ class StartRunRequest(_message.Message):
     url: _builtins.str
     """An https:// or ssh:// URL, host:path, or an absolute local path that the server allows."""
     name: _builtins.str
-    """Letters, digits, ".", "_", "-", "/"; empty: derived from the end of the URL."""
+    """Letters, digits, ".", "_", "-", "/"; empty: the name that the URL is registered under, or else
+    the end of the URL.
+    """
     ref: _builtins.str
     """Branch, tag, or commit; empty: the default ref of the repository. The first run without a ref
     chooses it: the default branch of the remote, else main or master, else the ref indexed first.

@@ -23,6 +23,19 @@ def test_a_repository_is_registered_under_the_name_of_its_url():
     assert ledger.repositories()[0].patterns == FilePatterns(exclude=("vendor/",))
 
 
+def test_without_a_name_a_url_keeps_the_one_that_it_is_registered_under():
+    ledger = MemoryLedger()
+    for name in ("web", "hidden", "apps"):
+        register(ledger, EVERYTHING, url=URL, name=name, local_paths="")
+    visible = Visibility.of(map(RepositoryName, ("web", "acme/http", "apps")))
+
+    assert register(ledger, visible, url=URL, local_paths="").name == "apps"
+    register(ledger, EVERYTHING, url=URL, name="acme/http", local_paths="")
+    assert register(ledger, visible, url=URL, local_paths="").name == "acme/http"
+    with pytest.raises(Denied, match="'acme/http'"):
+        register(ledger, Visibility.of([RepositoryName("other")]), url=URL, local_paths="")
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
