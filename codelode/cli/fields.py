@@ -14,6 +14,7 @@ _PARAMETERS = {
     "budget_tokens": ("tokens",),
     "end_line": ("place",),
     "line": ("place",),
+    "page_token": ("page",),
     "path": ("place",),
     "repository": ("name",),
     "start_line": ("place",),

@@ -47,7 +47,9 @@ def _place(text: str) -> tuple[str, int, int]:
     found = _PLACE.fullmatch(text)
     if found is None:
         raise click.BadParameter(f"{text!r} is not a path, for example src/a.py or src/a.py:10-20")
-    path, start, end = found.groups()
+    path, start, end = found["path"], found["start"], found["end"]
+    if start is not None and not int(start):
+        raise click.BadParameter(f"{text!r} begins at line 0, but lines are counted from 1")
     return path, int(start or 0), int(end or start or 0)
 
 

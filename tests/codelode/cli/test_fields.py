@@ -25,7 +25,8 @@ NAMED = [
     (["index", "https://x/y"], "name", "--name"),
     (["index", "https://x/y"], "url", "URL_OR_PATH"),
     (["index", "https://x/y"], "include", "--include"),
-    (["search", "q"], "page_token", "page_token"),
+    (["search", "q"], "page_token", "--page"),
+    (["read", "a.py"], "page_token", "page_token"),
 ]
 
 

@@ -61,6 +61,14 @@ def test_a_file_that_is_not_indexed_is_an_error(served, gateway):
     assert "holds no indexed file 'gone.py'" in answer.err
 
 
+@pytest.mark.parametrize("place", ["a.py:0", "a.py:00-3"])
+def test_lines_are_counted_from_one(served, gateway, place):
+    answer = served("read", place)
+
+    assert (answer.status, gateway.requests) == (2, [])
+    assert "lines are counted from 1" in answer.err
+
+
 def test_an_empty_path_is_refused(served):
     answer = served("read", "")
 
