@@ -202,7 +202,7 @@ _GENERATED_DIRS = _words("generated __generated__ .generated auto-generated")
 _GENERATED_NAME = re.compile(
     r".+(?:\.pb\.(?:go|cc|h|c|swift|dart)|\.pb\.gw\.go|_grpc\.pb\.\w+|_pb2(?:_grpc)?\.pyi?"
     r"|_pb\.(?:js|ts|d\.ts|rb)|_generated\.(?:go|rs|ts|js|h|cpp)"
-    r"|\.(?:g|freezed|gr)\.dart|\.(?:designer|g|g\.i)\.cs|\.generated\.\w+|\.gen\.(?!py$)\w+"
+    r"|\.(?:g|freezed|gr)\.dart|\.(?:designer|g|g\.i)\.cs|\.generated\.\w+|(?<!^buf)\.gen\.(?!py$)\w+"
     r"|[.-]min\.(?:js|css|mjs)|\.bundle\.js|\.(?:js|css|mjs)\.map)$"
     r"|^zz_generated.+|^(?:parser|lexer)\.tab\.[ch]$"
 )

@@ -133,6 +133,7 @@ CATEGORIES = {
         docs/img/a.svg LICENSE.txt README.ja.md security.md HISTORY.rst NOTICE src/changes.xml
     """,
     Category.CONFIGURATION: """
+        buf.gen.yaml proto/buf.gen.yml
         config.yaml package.json pyproject.toml Dockerfile Makefile CMakeLists.txt .eslintrc.js
         .php-cs-fixer.php .formatter.exs .mailmap a.gemspec A.podspec pkg/BUILD.bazel flake.nix
         config/security.yaml
