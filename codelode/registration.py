@@ -59,8 +59,11 @@ def register(
 def _default_name(catalog: Catalog, visible: Container[RepositoryName], url: str) -> RepositoryName:
     """Return the visible name of the URL, the one derived from the URL if it has several."""
     usual = addresses.default_name(url)
-    names = {name for name, known in catalog.urls().items() if known == url and name in visible}
-    return usual if usual in names else min(names, default=usual)
+    found = catalog.get(usual)
+    if found is not None and found.url == url and usual in visible:
+        return usual  # without reading the names of all repositories
+    names = [name for name, known in catalog.urls().items() if known == url and name in visible]
+    return min(names, default=usual)
 
 
 def _included(given: Sequence[str] | None) -> tuple[str, ...] | None:
