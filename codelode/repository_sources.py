@@ -177,8 +177,9 @@ class SourceState:
         """
         every_s = self.declared.every_s
         longest_s = max(every_s, self.declared.at_least_every_s)
-        doubled = min(self.outcome.unchanged, longest_s.bit_length())  # no huge numbers
-        return min(every_s << doubled, longest_s)
+        # More doublings than the bound has bits change nothing, but would make huge numbers.
+        doublings = min(self.outcome.unchanged, longest_s.bit_length())
+        return min(every_s << doublings, longest_s)
 
     def is_due(self, now: float) -> bool:
         """Return whether it is time to list the repositories."""

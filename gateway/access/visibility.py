@@ -107,8 +107,8 @@ class Visibilities:
         """Return the groups, which are read again only after a change: 10,000 take 8 ms.
 
         Removing a repository is such a change, and so is the suspension of groups, so none of these
-        are kept. Groups that were set a
-        moment ago may be missing, which only makes searches slower.
+        are kept. Groups that were set a moment ago may be missing, which only makes searches
+        slower.
         """
         generation = self._catalog.generation()
         if generation != self._grouped_at:

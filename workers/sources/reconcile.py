@@ -164,9 +164,7 @@ class _Comparing:
             self._by_location[_location(registered.urls[found])].append(found)
         self._taken: set[str] = set()
         self.leaving: Collection[str] = ()  # names of followed repositories that are not wanted
-        self.names_before: Collection[
-            str
-        ] = ()  # names of all followed repositories, also former ones
+        self.names_before: Collection[str] = ()  # of all followed repositories, also former ones
         self.steps: list[Step] = []
 
     def follow(self, listed: Listed, known: Known) -> None:

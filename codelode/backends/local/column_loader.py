@@ -72,9 +72,8 @@ class ColumnLoader:
         self._codes = {name: GrowingArray(np.zeros(0, np.int32)) for name in ENCODED}
         self._is_alive = GrowingArray(np.zeros(0, np.bool_))
         self._vectors = VectorColumn(self._dim)
-        self._shared_version: tuple[int, int] | None = (
-            None  # of the shared file that was tried last
-        )
+        # Of the shared file that was tried last.
+        self._shared_version: tuple[int, int] | None = None
         self._scales = GrowingArray(np.zeros(0, np.float32))
 
     def _arrays(self) -> Iterator[GrowingArray[Any] | VectorColumn]:

@@ -148,7 +148,7 @@ def test_repositories_whose_rights_changed_are_written_again_and_no_others(world
 
 @pytest.mark.parametrize("number", range(20))
 def test_a_new_group_takes_no_name_that_another_one_has(world, number):
-    """Of all repositories, so that as many share the new group as share that of the label."""
+    """The new list matches all repositories, as many as share the group of the label."""
     rights = Rights(lists=((*OLD.lists[0],), ("**r?", f"x{number}*")))
     assert regrouping.outdated(world.ledger, rights).keys() == {*NAMES}
     assert world.regroup(rights) == ()
