@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,9 +12,9 @@ from codelode.backends import registry
 from codelode.backends.weaviate.connection import connect
 from codelode.cli import main
 from codelode.client import Client
-from codelode.errors import CodelodeError
 from codelode.model import RunState
 from codelode.operations import regrouping
+from tests.end_to_end.searching import Searcher
 
 pytestmark = pytest.mark.parametrize("store", ["weaviate"], indirect=True)
 
@@ -22,36 +22,16 @@ WORD = "regrouped_everywhere"
 RED, BLUE = ("a-red", "b-red"), ("c-blue", "d-blue")
 
 
-class Searcher(threading.Thread):
-    """Searches with a key without a pause, and collects answers that are not as expected."""
+def searching(cluster, key, expected):
+    """Return a thread that searches with the key and expects hits of these repositories."""
 
-    def __init__(self, cluster, key, expected):
-        super().__init__()
-        self._at, self._key, self._expected = cluster.facts["grpc"], key, {*expected}
-        self._ended = threading.Event()
-        self.answers, self.failures = 0, []
+    def wrong(client):
+        found = client.search(WORD, top_k=50, skip_cache=True)
+        places = {hit.repository for hit in found.hits}
+        places |= {copy.repository for hit in found.hits for copy in hit.copies}
+        return None if places == {*expected} else places
 
-    def run(self):
-        with Client(self._at, token=self._key) as client:
-            while not self._ended.is_set():
-                try:
-                    found = client.search(WORD, top_k=50, skip_cache=True)
-                except CodelodeError as exc:
-                    self.failures.append(repr(exc))
-                    continue
-                self.answers += 1
-                places = {hit.repository for hit in found.hits}
-                places |= {copy.repository for hit in found.hits for copy in hit.copies}
-                if places != self._expected:
-                    self.failures.append(places)
-
-    def __enter__(self):
-        self.start()
-        return self
-
-    def __exit__(self, *_):
-        self._ended.set()
-        self.join()
+    return Searcher(partial(Client, cluster.facts["grpc"], token=key), wrong)
 
 
 def groups_in_chunks(cluster, address):
@@ -95,8 +75,8 @@ def test_searches_find_exactly_what_is_visible_while_repositories_get_other_grou
     assert len({*map(frozenset, before.values())}) == 1
 
     with (
-        Searcher(cluster, keys["red"], RED) as red,
-        Searcher(cluster, keys["blue"], BLUE) as blue,
+        searching(cluster, keys["red"], RED) as red,
+        searching(cluster, keys["blue"], BLUE) as blue,
         cluster.client() as admin,
     ):
         gits["a-red"].commit({"more.py": f"def {WORD}_more():\n    return 0\n"})

@@ -22,8 +22,9 @@ from codelode.backends import registry
 from codelode.backends.local import LocalChunkSearch, published, signature
 from codelode.backends.weaviate import WeaviateChunkSearch, versions
 from codelode.backends.weaviate.connection import connect as weaviate_client
-from codelode.errors import CodelodeError, SchemaMismatch
+from codelode.errors import SchemaMismatch
 from codelode.model import DEFAULT_REF, Filters, HybridQuery, RepositoryName, RunState
+from tests.end_to_end.searching import Searcher
 from tests.own_query import QUERY, ROUTED, ROUTES
 from tests.waiting import answered
 
@@ -65,35 +66,11 @@ class Rebuild:
         self.end()
 
 
-class Searcher(threading.Thread):
-    """A thread that searches without a pause, counts answers, and collects failures."""
-
-    def __init__(self, cluster):
-        super().__init__()
-        self._cluster = cluster
-        self._ended = threading.Event()
-        self.answers = 0
-        self.failures = []
-
-    def run(self):
-        with self._cluster.client() as client:
-            while not self._ended.is_set():
-                try:
-                    answer = client.search("load_7", repositories=["app"], skip_cache=True)
-                except CodelodeError as exc:
-                    self.failures.append(repr(exc))
-                    continue
-                self.answers += 1
-                if not any(hit.path == "src/part_7.py" for hit in answer.hits):
-                    self.failures.append([hit.path for hit in answer.hits])
-
-    def __enter__(self):
-        self.start()
-        return self
-
-    def __exit__(self, *_):
-        self._ended.set()
-        self.join()
+def wrong(client):
+    """Search for one of the files, and return the paths that are found instead of it, or None."""
+    answer = client.search("load_7", repositories=["app"], skip_cache=True)
+    paths = [hit.path for hit in answer.hits]
+    return None if "src/part_7.py" in paths else paths
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +193,7 @@ def texts_asked(server):
 
 def test_searches_go_on_and_what_changes_meanwhile_is_found(static, served, git, model, wait_for):
     gate = Gate(served, 1)
-    with Searcher(static) as searcher, static.client() as client:
+    with Searcher(static.client, wrong) as searcher, static.client() as client:
         before = client.status()
         rebuild = Rebuild(static, *to(model))
         wait_for(gate.reached.is_set, "the rebuild to be half through")
