@@ -119,7 +119,8 @@ def indexed(cluster, git, name):
 
 def ended(client, run):
     *_, end = client.watch(run.id)
-    assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, end.total)
+    failures = list(client.failures(run.repository))
+    assert (end.state, failures, end.done) == (RunState.COMPLETE, [], end.total)
     return end
 
 
