@@ -454,7 +454,10 @@ class Settings(BaseSettings):
         default=3, ge=1, le=20, description="Attempts per file before it is recorded as failed."
     )
     parse_timeout_s: int = Field(
-        default=15, ge=1, le=600, description="Timeout for parsing one file, seconds."
+        default=15,
+        ge=1,
+        le=600,
+        description="Timeout for parsing one file, seconds; the file fails at the second timeout.",
     )
     heartbeat_s: float = Field(
         default=3.0, ge=0.2, le=60, description="Interval of worker heartbeats, seconds."

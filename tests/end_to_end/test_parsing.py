@@ -88,7 +88,7 @@ def test_the_health_of_each_language_is_in_the_status(cluster, git):
         assert "syntax error" in partial.reason
 
 
-def test_a_file_that_the_parser_does_not_finish_fails_alone(cluster, git, wait_for):
+def test_a_file_that_the_parser_does_not_finish_twice_fails_alone(cluster, git, wait_for):
     git.commit({"a.py": LONG, "b.py": ROUTED})
     before = pool_times(cluster)
 
@@ -98,9 +98,11 @@ def test_a_file_that_the_parser_does_not_finish_fails_alone(cluster, git, wait_f
 
     with cluster.client() as client:
         run = client.index(str(git.folder), name="stalled", wait=False)
-        wait_for(at_work, "a process to parse the long file")
-        for pid in at_work():
+        for _ in range(2):
+            wait_for(at_work, "a process to parse the long file")
+            (pid,) = at_work()
             os.kill(pid, signal.SIGSTOP)  # on no machine, however quick, is the file finished
+            wait_for(lambda pid=pid: pid not in at_work(), "the process to be killed")
         *_, end = client.watch(run.id)
         (failed,) = client.failures("stalled")
         assert (failed.path, failed.reason) == ("a.py", "stage parse took longer than 5 s")

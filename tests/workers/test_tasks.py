@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 
 import pytest
+from billiard.exceptions import TimeLimitExceeded
 from celery.exceptions import Reject
+from celery.signals import task_failure
 from structlog.testing import capture_logs
 
 from codelode import jobs
@@ -99,6 +101,33 @@ def test_a_file_whose_server_is_away_waits_for_any_worker_and_that_is_no_attempt
             tasks.TASKS["parse"](**Job(run, APP, "a.py", BLOB).arguments)
 
     assert own.ledger.begin(run, ["a.py"], worker="another", stage="parse") == (1,)
+
+
+def test_a_file_is_sent_again_when_its_process_reaches_the_time_limit_and_fails_the_next_time(
+    own, messages
+):
+    run = start(own)
+    plan(own, run, "a.py")
+    job = Job(run, APP, "a.py", BLOB)
+
+    def stall(message):
+        assert own.ledger.begin(run, ["a.py"], worker="this", stage="parse") == (1,)
+        for _ in range(2):  # as Celery does
+            task_failure.send(
+                sender=tasks.TASKS["parse"],
+                task_id=message,
+                kwargs=job.arguments,
+                exception=TimeLimitExceeded(15),
+            )
+
+    stall("first")
+    assert [sent["path"] for sent, _ in messages("parse")] == ["a.py"]
+    assert own.ledger.run(run).failed == 0
+
+    stall("second")
+    assert (messages("parse"), [sent["path"] for sent, _ in messages("store")]) == ([], ["a.py"])
+    (outcome,) = own.stage_outputs.get(run, ["a.py"], ["outcome"])
+    assert b"stage parse took longer than 15 s" in outcome["outcome"]
 
 
 def plan(own, run, *paths):

@@ -54,6 +54,9 @@ ALONE_S = 0.05
 #: and Redis may be full or unreachable for long.
 LOOKS_AGAIN_AFTER_S = 5.0
 
+#: Number of files for which a process remembers that they reached their time limit once.
+MAX_STALLED = 1000
+
 log = structlog.get_logger("workers")
 
 
@@ -138,6 +141,7 @@ class Delivery:
         self._now = now
         self._looks_at: dict[Stage, float] = {}
         self._alone_until: dict[tuple[Stage, Priority], float] = {}
+        self._stalled: dict[tuple[Stage, RunId, str], str] = {}
 
     def handle(self, job: Job, work: Callable[[Job], None]) -> None:
         """Do the work of a message, unless this process is working on a copy of the message.
@@ -465,6 +469,24 @@ class Delivery:
                 state, reason = json.loads(parts[OUTCOME])
                 records[job.path] = FileRecord(job.path, job.blob, FileState(state), reason)
         return records
+
+    def stall(self, job: Job, reason: str, *, stage: Stage, message: str) -> None:
+        """Send a file whose process was killed at its time limit again; the next time, it fails.
+
+        The process may not have been busy with the file: a server that restarts and a machine that
+        stands still for a while count against the limit as well. `message`: its id, because Celery
+        reports twice that a process was killed.
+        """
+        stalled = (stage, job.run, job.path)
+        if stalled not in self._stalled:
+            if len(self._stalled) == MAX_STALLED:
+                del self._stalled[next(iter(self._stalled))]
+            self._stalled[stalled] = message
+            log.warning("file_sent_again", stage=stage.name, reason=reason, **job.names)
+            self._pass_on(job.run, [job], stage.name)
+        elif self._stalled[stalled] != message:
+            self._stalled[stalled] = message
+            self.fail(job, reason, stage=stage)
 
     def fail(self, job: Job, reason: str, *, stage: Stage) -> None:
         """Record the file as failed, and remove an earlier version of it from the index.

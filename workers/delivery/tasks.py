@@ -1,7 +1,7 @@
 """Declare the Celery tasks of the stages, one per row of `codelode.stages.STAGES`.
 
 If a server is unavailable, the job is retried later. Any other error, and a parser that exceeds its
-time limit, is recorded as the failure of the file.
+time limit twice, is recorded as the failure of the file.
 """
 
 from __future__ import annotations
@@ -153,13 +153,14 @@ TASKS = {stage.name: declare(stage) for stage in FILE_STAGES}
 
 
 @task_failure.connect
-def record_stalled(
+def stalled(
     sender: Task | None = None,
+    task_id: str = "",
     kwargs: dict[str, Any] | None = None,
     exception: BaseException | None = None,
     **_: object,
 ) -> None:
-    """Record a file whose process was killed at its time limit. Runs in the parent process.
+    """Handle a file whose process was killed at its time limit. Runs in the parent process.
 
     A process that crashed is not reported here: the broker redelivers its message, and `claim`
     counts the attempts.
@@ -168,7 +169,7 @@ def record_stalled(
     if stage and kwargs and isinstance(exception, TimeLimitExceeded):
         limit_s = getattr(settings, stage.timeout_setting)
         reason = f"stage {stage.name} took longer than {limit_s} s"
-        delivery().fail(Job(**kwargs), reason, stage=stage)
+        delivery().stall(Job(**kwargs), reason, stage=stage, message=task_id)
 
 
 @app.task(name=PULL.task, bind=True, max_retries=MAX_PULL_RETRIES, throws=(JobFailed,))
