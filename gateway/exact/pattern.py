@@ -53,6 +53,7 @@ class Wanted:
     ignores_case: bool = False
     whole_words: bool = False
     multiline: bool = False  # a match may contain line breaks
+    is_in_query: bool = False  # written in a search query, for which there is no `literal`
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def compiled(wanted: Wanted) -> Pattern:
     try:
         made = re2.compile(f"{_EACH_LINE}{expression}", options)
     except re2.error as exc:
-        raise InvalidQuery("pattern", _told(exc)) from exc
+        raise InvalidQuery("pattern", "; ".join(_told(exc, wanted))) from exc
     if made.programsize > MAX_INSTRUCTIONS:
         raise InvalidQuery(
             "pattern",
@@ -156,21 +157,19 @@ def _is_of_line(wanted: Wanted) -> bool:
     return wanted.is_literal or _OUTSIDE_LINE.search(wanted.text) is None
 
 
-def _told(error: Exception) -> str:
-    """Return what RE2 says of an expression, and the remedy."""
+def _told(error: Exception, wanted: Wanted) -> Iterator[str]:
+    """Yield what RE2 says of an expression, and the remedies."""
     (said,) = error.args
     reason = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
     reason = reason.replace(_EACH_LINE, "", 1)
-    return f"is not a regular expression of RE2: {reason}; {_remedy(reason)}"
-
-
-def _remedy(reason: str) -> str:
+    yield f"is not a regular expression of RE2: {reason}"
     if reason.startswith("invalid repetition size"):
-        return (
+        yield (
             f"a repetition, and all those inside each other multiplied, is at most "
             f"{MAX_REPETITIONS:,}: repeat less"
         )
-    literal = "to find the pattern as it is written, use `literal`"
+        return
     if reason.startswith(("invalid perl operator", "invalid escape sequence")):
-        return f"look-around and backreferences are not possible; {literal}"
-    return literal
+        yield "look-around and backreferences are not possible"
+    if not wanted.is_in_query:
+        yield "to find the pattern as it is written, use `literal`"

@@ -101,7 +101,8 @@ def _all(clauses: Iterable[Iterable[Test]], raw: bytes) -> bool:
 def pattern_of(one: WrittenText) -> Pattern:
     """Compile a text or an expression; case matters if it has a capital. Raises InvalidQuery."""
     is_lower = one.value == one.value.lower()
-    return compiled(Wanted(one.value, is_literal=not one.is_expression, ignores_case=is_lower))
+    is_literal = not one.is_expression
+    return compiled(Wanted(one.value, is_literal, ignores_case=is_lower, is_in_query=True))
 
 
 def _is_in(pattern: Pattern, raw: bytes) -> bool:

@@ -514,6 +514,25 @@ async def test_an_expression_that_is_wrong_is_told_with_its_place(hits):
         await hits('lang:go -"a"')
 
 
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("/(a/", "'/(a/' at character 1 is not a regular expression of RE2: missing ): (a"),
+        (
+            "/a(?=b)/",
+            "'/a(?=b)/' at character 1 is not a regular expression of RE2: invalid perl operator: "
+            "(?=; look-around and backreferences are not possible",
+        ),
+    ],
+)
+async def test_a_text_of_a_query_that_is_wrong_is_told_without_options_of_exact_search(
+    hits, query, told
+):
+    with pytest.raises(InvalidQuery) as refused:
+        await hits(query)
+    assert refused.value.message == f"{told}; in quotes it is searched as text"
+
+
 async def test_answers_with_other_texts_are_not_shared(hits):
     first, second = await hits(r"retry /^func/"), await hits(r"retry /^def/")
 
