@@ -15,7 +15,8 @@ from codelode.cli.options import json_option, server_option
 from codelode.cli.workers import with_workers
 from codelode.client.locator import locator
 from codelode.counts import counted
-from codelode.errors import CodelodeError
+from codelode.display import quoted
+from codelode.errors import CodelodeError, NotFound
 from codelode.estimates import CORE_RATE, WAIT_S, Estimate, work_s
 from codelode.model import Run, RunState
 from codelode.stages import PULL
@@ -171,6 +172,7 @@ def plan(
     found = _found(client, targets, name)
     for target in found:
         try:
+            _require_address(target)
             run = client.plan(
                 target.url,
                 name=target.name,
@@ -202,6 +204,18 @@ def _found(client: Client, targets: Sequence[str], name: str) -> list[_Target]:
     by_name, by_url = ({getattr(one, key): one for one in known} for key in ("name", "url"))
     given = (by_name.get(target) or _Target(locator(target)) for target in targets)
     return [by_url.get(one.url, one) if not one.name else one for one in given] or known
+
+
+def _require_address(target: _Target) -> None:
+    """Raise NotFound for what can only be the name of a repository, and is not one.
+
+    A URL has a colon and a path of this machine begins with a slash, as no name does.
+    """
+    if not target.name and ":" not in target.url and not target.url.startswith("/"):
+        raise NotFound(
+            f"{quoted(target.url)} is neither the name of a repository (`codelode repos` lists "
+            "them) nor a path on this machine; for a new repository, give its URL or path"
+        )
 
 
 def _rates(

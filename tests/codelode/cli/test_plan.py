@@ -79,6 +79,19 @@ def test_a_name_or_path_that_is_registered_is_planned_as_that_and_all_of_them_to
     ]
 
 
+def test_a_name_that_is_unknown_is_said_to_be_and_the_others_are_planned(served, planned):
+    planned.repositories = [index_pb2.Repository(name="acme/tls", url="/srv/tls")]
+
+    answer = served("plan", "acme/htp", "acme/tls")
+
+    assert answer.status == 2
+    assert answer.err.splitlines()[0] == (
+        "codelode: acme/htp: acme/htp is neither the name of a repository (`codelode repos` lists "
+        "them) nor a path on this machine; for a new repository, give its URL or path"
+    )
+    assert [one.name for one in starts(planned)] == ["acme/tls"]
+
+
 def test_a_plan_may_be_of_a_name_that_is_free(served, planned):
     planned.repositories = [index_pb2.Repository(name="http", url="https://x/http.git")]
     assert served("plan", "https://x/http.git", "--name", "other").status == 0
