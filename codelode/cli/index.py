@@ -146,7 +146,8 @@ def default(context: click.Context, *, client: Client, name: str, ref: str, wait
     Searches without --ref use the default ref, and `codelode index` without --ref brings it up to
     date. HEAD stands for the default branch of the source; a repository of a connection in the
     sources file then follows changes of it. Until the run is over, a search finds some files of the
-    old default ref and some of the new one.
+    old default ref and some of the new one. If the source has no such ref, the run fails and the
+    default ref stays; only --wait tells.
 
     \b
     Examples:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import suppress
+from dataclasses import replace
 
 from codelode import addresses
 from codelode.access import Principal
@@ -17,6 +18,7 @@ from codelode.model import (
     DEFAULT_REF,
     FileState,
     RefName,
+    Repository,
     RepositoryName,
     Reprocess,
     Run,
@@ -172,7 +174,18 @@ def _set_default(
 ) -> Run:
     found = VisibleCatalog(dependencies.ledger, principal.visible).repository(repository)
     checked = addresses.check_ref(ref)
-    return begin(dependencies, found.name, checked, reprocess=[Reprocess.DEFAULT])
+    run = begin(dependencies, found.name, checked, reprocess=[Reprocess.DEFAULT])
+    known = (DEFAULT_REF, *(one.ref for one in dependencies.ledger.refs(found.name)))
+    return run if checked in known else replace(run, notices=(_unindexed(checked, found),))
+
+
+def _unindexed(ref: RefName, repository: Repository) -> str:
+    """Return the notice that only the run finds out whether the source has the ref."""
+    stays = f" and the default ref stays {repository.default_ref!r}" * bool(repository.default_ref)
+    return (
+        f"{ref!r} is not indexed; if the source has no such branch, tag, or commit, this run fails"
+        f"{stays}: see `codelode status`"
+    )
 
 
 def _cancel(dependencies: Dependencies, principal: Principal, run_id: str) -> Run:

@@ -149,6 +149,27 @@ async def test_another_default_ref_is_indexed_by_a_run_of_its_own(indexing, ledg
 
 
 @pytest.mark.parametrize(
+    ("ref", "is_told"), [("nope", True), ("dev", False), ("main", False), ("HEAD", False)]
+)
+async def test_a_default_ref_that_is_not_indexed_yet_is_said_to_be_so(
+    indexing, ledger, ref, is_told
+):
+    ledger.register(Repository(NAME, URL, MAIN))
+    for indexed in (MAIN, RefName("dev")):
+        run = ledger.create(NAME, indexed)
+        ledger.plan(run.id, FileManifest("1" * 40, ()), ref=indexed, fingerprint="")
+
+    asked = index_pb2.SetDefaultRefRequest(repository=NAME, ref=ref)
+    notices = list((await indexing.SetDefaultRef(asked)).run.notices)
+
+    told = (
+        "'nope' is not indexed; if the source has no such branch, tag, or commit, this run fails "
+        "and the default ref stays 'main': see `codelode status`"
+    )
+    assert notices == ([told] if is_told else [])
+
+
+@pytest.mark.parametrize(
     ("name", "ref", "expected"),
     [("acme/htp", "dev", grpc.StatusCode.NOT_FOUND), (NAME, "", "ref"), (NAME, "a b", "ref")],
 )
