@@ -309,9 +309,10 @@ class Runs(Protocol):
 class Feeder(Protocol):
     """The files of a run. A window of them is in flight, and each is counted exactly once.
 
-    `plan` stores the files; `plan` and `done` return the next ones to publish; a worker claims a
-    file with `begin` and reports it with `done`. Every step is atomic. The step that counts the
-    last file also completes the run and publishes its revision.
+    `plan` stores the files; `plan` and `done` return the next ones to publish, and `unsent` returns
+    those of a plan whose worker died before it published them. A worker claims a file with `begin`
+    and reports it with `done`. Every step is atomic. The step that counts the last file also
+    completes the run and publishes its revision.
     """
 
     def plan(
@@ -328,6 +329,17 @@ class Feeder(Protocol):
         The repository gets the manifest's groups if the index holds nothing of it: no ref
         of it was ever planned.
         """
+
+    def unsent(self, run: RunId) -> Advance | None:
+        """Return what the plan of the run has returned and a worker may not have published.
+
+        It has the files in flight that no worker has claimed, each with the stage where it waits,
+        and the next run while that is PULLING. None after `mark_sent`, and for a run that has no
+        plan, FAILED, or was CANCELLED.
+        """
+
+    def mark_sent(self, run: RunId) -> None:
+        """Record that the consequences of the run's plan have been published."""
 
     def begin(
         self,

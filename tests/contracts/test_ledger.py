@@ -1508,6 +1508,56 @@ def test_a_fresh_unclaimed_file_is_not_lost(make):
     assert ledger.reap(waiting={}) == {}
 
 
+def test_the_consequences_of_a_plan_are_unsent_until_they_are_marked(ledger):
+    run, advance = start(ledger, *map(item, range(6)), WorkItem("gone.py", BlobId("")))
+    unsent = ledger.unsent(run.id)
+    assert (len(unsent.items), unsent.is_over, unsent.next_run) == (4, False, None)
+    assert set(unsent.items) == set(advance.items)
+    ledger.mark_sent(run.id)
+    assert ledger.unsent(run.id) is None
+
+
+def test_files_that_were_claimed_are_not_unsent_and_the_others_are_at_their_stage(ledger):
+    run, _ = start(ledger, item(1), item(2), item(3), WorkItem("gone.py", BlobId("")))
+    ledger.begin(run.id, [item(1).path], worker="live", stage="parse")
+    ledger.pass_on(run.id, [item(2).path], stage="store")
+    ledger.done(run.id, [indexed(item(3))])
+    unsent = {work.path: work for work in ledger.unsent(run.id).items}
+    assert unsent == {
+        item(2).path: replace(item(2), stage="store"),
+        "gone.py": WorkItem("gone.py", BlobId("")),
+    }
+
+
+def test_the_run_that_follows_a_plan_without_files_is_unsent(ledger):
+    run = ledger.create(APP, DEFAULT_REF)
+    following = ledger.create(APP, RefName("dev"))
+    ledger.claim(run.id, worker="puller")
+    advance = ledger.plan(run.id, manifest(), ref=MAIN, fingerprint=PRINT)
+    assert ledger.unsent(run.id) == advance == Advance(is_over=True, next_run=following.id)
+    ledger.claim(following.id, worker="puller")
+    ledger.plan(following.id, manifest(item(1)), ref=RefName("dev"), fingerprint=PRINT)
+    assert ledger.unsent(run.id) == Advance(is_over=True)
+
+
+def test_the_run_that_follows_an_estimate_is_unsent(ledger):
+    run = ledger.create(APP, DEFAULT_REF, kind=RunKind.PLAN)
+    following = ledger.create(APP, DEFAULT_REF)
+    ledger.claim(run.id, worker="puller")
+    ledger.end_planned(run.id, ESTIMATE, revision=ONE, ref=MAIN)
+    assert ledger.unsent(run.id) == Advance(next_run=following.id)
+
+
+def test_nothing_is_unsent_of_a_run_that_is_not_planned_or_gone(ledger):
+    run = ledger.create(APP, DEFAULT_REF)
+    waiting = ledger.create(APP, RefName("dev"))
+    assert ledger.unsent(run.id) is ledger.unsent(waiting.id) is None
+    ledger.end(run.id, RunState.FAILED, "why")
+    assert ledger.unsent(run.id) is None
+    ledger.mark_sent(RunId("nobody"))
+    assert ledger.unsent(RunId("nobody")) is ledger.run(RunId("nobody")) is None
+
+
 def wait_ms(ms: float) -> None:
     began = time.monotonic()
     wait_until(lambda: 1000 * (time.monotonic() - began) > ms, "time to pass")

@@ -262,3 +262,22 @@ def test_159_deaths_in_one_run_cost_nothing(make_mortal, cluster, make_git, orde
     indexed(mortal, git, "mortal")
     assert [len(who()) for who in died] == [times for *_, times in DEATHS]
     assert_same(read(mortal, "mortal"), read(cluster, "mortal"))
+
+
+@pytest.fixture(scope="module")
+def patient(make_mortal):
+    """Start one that takes no file for lost, as while other runs keep its queues busy."""
+    return make_mortal(requeue_s="3600")
+
+
+@pytest.mark.parametrize("store", ["local"], indirect=True)
+@pytest.mark.parametrize("of", ["worker", "process"])
+def test_a_plan_whose_worker_died_is_worked_on_before_its_files_count_as_lost(
+    patient, make_git, order, wait_for, of
+):
+    git = make_git()
+    git.commit(sources(f"planned-{of}", count=1))
+    who = order("pull", "after plan", of)
+    end = indexed(patient, git, f"planned-{of}")
+    assert_died(patient, who, wait_for)
+    assert end.total == len(sources("", count=1))

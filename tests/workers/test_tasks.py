@@ -306,6 +306,39 @@ def test_a_stored_plan_is_wanted_until_what_follows_from_it_is_sent(
     assert messages(jobs.PULL) == ([] if paths else [({"run": following}, 0)])
 
 
+@pytest.mark.parametrize("paths", [("a.py", "b.py"), ()], ids=["with files", "without files"])
+def test_a_pull_that_is_repeated_sends_what_follows_from_a_stored_plan_once(own, messages, paths):
+    """The worker died, or its planning process, between storing the plan and sending messages."""
+    run = start(own)
+    following = own.ledger.create(APP, RefName("dev")).id
+    own.ledger.claim(run, worker="dead")
+    plan(own, run, *paths)
+
+    tasks.pull(run)
+    tasks.pull(run)
+
+    assert sorted(sent["path"] for sent, _ in messages("parse")) == list(paths)
+    assert messages(jobs.PULL) == ([] if paths else [({"run": following}, 0)])
+
+
+def test_a_pull_that_is_repeated_after_its_files_were_sent_sends_nothing(
+    own, messages, monkeypatch
+):
+    run = start(own)
+    monkeypatch.setattr(planning, "plan", lambda found, *_, **__: planned(own, found.id))
+    tasks.pull(run)
+    assert [sent["path"] for sent, _ in messages("parse")] == ["a.py"]
+
+    tasks.pull(run)
+
+    assert messages("parse") == []
+
+
+def planned(own, run):
+    manifest = FileManifest(Revision("b" * 40), (WorkItem("a.py", BLOB),))
+    return own.ledger.plan(run, manifest, ref=DEFAULT_REF, fingerprint="")
+
+
 def test_the_plan_of_a_run_that_is_cancelled_or_gone_is_not_wanted(own, monkeypatch):
     wanted = []
 

@@ -7,6 +7,7 @@ time limit twice, is recorded as the failure of the file.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache, partial
 from pkgutil import resolve_name
 from typing import Any, NoReturn
@@ -20,7 +21,7 @@ from celery.signals import task_failure
 from codelode import jobs
 from codelode.errors import CodelodeError, Denied, InvalidQuery, NotFound, Rejected, Unavailable
 from codelode.ledger import Advance
-from codelode.model import RepositoryName, RunId, RunKind, RunState
+from codelode.model import RepositoryName, Run, RunId, RunKind, RunState
 from codelode.stages import FILE_STAGES, PULL, Stage
 from workers.confined import Abandoned
 from workers.delivery import messages
@@ -209,19 +210,30 @@ def _pull(task: Task, run: RunId) -> None:
 
 
 def _plan(run: RunId) -> None:
+    """Plan the run, or publish what follows from a plan that its worker stored before it died."""
     attempt = services().ledger.claim(run, worker=identity())
     if attempt > settings.max_attempts:
         raise Rejected(f"its worker died {attempt - 1} times at stage {PULL.name}")
     if attempt:
         plan: Callable[..., Advance] = resolve_name(PULL.work)
         found = delivery().existing(run)
-        delivery().publish(run, plan(found, services(), is_wanted=partial(_is_wanted, run)))
-        if found.kind is RunKind.INDEX:
-            _follow_refs(found.repository)
-        else:
-            _forget_withdrawn(found.repository)
-        for place in services().ledger.refs_being_removed():
-            outbox.forget_ref(*place)
+        _send(found, plan(found, services(), is_wanted=partial(_is_wanted, run)))
+    elif (unsent := services().ledger.unsent(run)) is not None:
+        log.warning("plan_sent_again", run=run, files=len(unsent.items))
+        _send(delivery().existing(run), unsent)
+
+
+def _send(run: Run, planned: Advance) -> None:
+    """Publish what follows from a plan, and start the work that its pull has made possible."""
+    delivery().publish(run.id, planned)
+    with suppress(Unavailable):  # a repeated pull then sends messages twice, which claims exclude
+        services().ledger.mark_sent(run.id)
+    if run.kind is RunKind.INDEX:
+        _follow_refs(run.repository)
+    else:
+        _forget_withdrawn(run.repository)
+    for place in services().ledger.refs_being_removed():
+        outbox.forget_ref(*place)
 
 
 def _follow_refs(name: RepositoryName) -> None:

@@ -119,6 +119,7 @@ class MemoryLedger:
         self._groups: dict[RepositoryName, Grouped] = {}
         self._access_globs: tuple[tuple[str, ...], ...] = ()
         self._successors: dict[RunId, RunId] = {}
+        self._sent: set[RunId] = set()
         self._refs: dict[RepositoryName, dict[RefName, RefStatus]] = {}
         self._files: dict[RepositoryRef, dict[str, FileRecord]] = {}
         self._runs: dict[RunId, Run] = {}  # in order of creation
@@ -252,6 +253,7 @@ class MemoryLedger:
         for run in [run.id for run in self._runs.values() if run.repository == name]:
             del self._runs[run], self._plans[run]
             self._successors.pop(run, None)
+            self._sent.discard(run)
             self._spent = {key: ms for key, ms in self._spent.items() if key[0] != run}
         for place in [place for place in self._files if place[0] == name]:
             del self._files[place]
@@ -484,6 +486,27 @@ class MemoryLedger:
             if manifest.replaces:
                 self.remove_ref(known.name, manifest.replaces)
         return self._advance(found)
+
+    @_atomic
+    def unsent(self, run: RunId) -> Advance | None:
+        state = self._runs[run].state if run in self._runs else None
+        if run in self._sent:
+            return None
+        if state is RunState.INDEXING:
+            waiting = [one for one in self._plans[run].in_flight.values() if not one.worker]
+            return Advance(tuple(replace(one.item, stage=one.stage) for one in waiting))
+        if state in (RunState.COMPLETE, RunState.PLANNED):
+            following = self._active.get(self._runs[run].repository)
+            waits = following and self._is_in(following, RunState.PULLING)
+            return Advance(
+                is_over=state is RunState.COMPLETE, next_run=following if waits else None
+            )
+        return None
+
+    @_atomic
+    def mark_sent(self, run: RunId) -> None:
+        if run in self._runs:
+            self._sent.add(run)
 
     @_atomic
     def begin(

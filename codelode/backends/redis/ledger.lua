@@ -464,8 +464,38 @@ end
 local total = redis.call('LLEN', key('run:' .. run .. ':todo'))
 redis.call('HSET', key('run:' .. run), 'state', 'indexing', 'skipped', ARGV[3], 'total', total,
   'planned_ms', now_ms())
-redis.call('HSET', key('run:' .. run), 'is_bulk', ARGV[7], 'weight', ARGV[8])
+redis.call('HSET', key('run:' .. run), 'is_bulk', ARGV[7], 'weight', ARGV[8], 'is_sent', '')
 return advance(run, window)
+
+--- unsent
+-- run -> advance: what its plan returned, without the files that were claimed since; nil when that was
+-- sent, or there is no plan
+local run = ARGV[1]
+local state = run_field(run, 'state')
+if (run_field(run, 'is_sent') or '') ~= '' then return nil end
+if state == 'indexing' then
+  local items, all = {}, redis.call('HGETALL', key('run:' .. run .. ':inflight'))
+  for i = 1, #all, 2 do
+    local entry = cjson.decode(all[i + 1])
+    if entry[4] == '' then
+      for _, value in ipairs({all[i], entry[5], tostring(entry[6]), entry[2]}) do
+        items[#items + 1] = value
+      end
+    end
+  end
+  return {items, 0, ''}
+elseif state == 'complete' or state == 'planned' then
+  local following = redis.call('HGET', key('active'), run_field(run, 'repository'))
+  local waits = following and run_field(following, 'state') == 'pulling'
+  return {{}, state == 'complete' and 1 or 0, waits and following or ''}
+end
+return nil
+
+--- mark_sent
+-- run
+local run = key('run:' .. ARGV[1])
+if redis.call('EXISTS', run) == 1 then redis.call('HSET', run, 'is_sent', 1) end
+return 1
 
 --- begin
 -- run, worker, stage, lease_ms, 1 if it waits for its turn, what may be saved up, then paths

@@ -386,6 +386,13 @@ class RedisLedger:
         share = ("1" if manifest.is_bulk else "", manifest.share.weight)
         return self._advance("plan_commit", run, *counts, is_rebuild, *becomes, *share)
 
+    def unsent(self, run: RunId) -> Advance | None:
+        found = self._run_script("unsent", run)
+        return _advance(found) if found else None
+
+    def mark_sent(self, run: RunId) -> None:
+        self._run_script("mark_sent", run)
+
     def begin(
         self,
         run: RunId,
@@ -491,12 +498,7 @@ class RedisLedger:
             return self._scripts[name](keys=[self._prefix], args=list(args))
 
     def _advance(self, script: str, *args: str | int) -> Advance:
-        flat, is_over, following = self._run_script(script, *args)
-        return Advance(
-            items=tuple(_item(row) for row in _rows(flat, 4)),
-            is_over=bool(is_over),
-            next_run=RunId(following.decode()) if following else None,
-        )
+        return _advance(self._run_script(script, *args))
 
     def _existing(self, run: RunId) -> Run:
         found = self.run(run)
@@ -533,6 +535,15 @@ def _batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
 def _rows(flat: Sequence[T], width: int) -> Iterator[Sequence[T]]:
     for start in range(0, len(flat), width):
         yield flat[start : start + width]
+
+
+def _advance(reply: Sequence[Any]) -> Advance:
+    flat, is_over, following = reply
+    return Advance(
+        items=tuple(_item(row) for row in _rows(flat, 4)),
+        is_over=bool(is_over),
+        next_run=RunId(following.decode()) if following else None,
+    )
 
 
 def _item(row: Sequence[bytes]) -> WorkItem:
