@@ -9,46 +9,26 @@ itself, so the function may use objects that cannot be pickled.
 
 from __future__ import annotations
 
-import ctypes
-import multiprocessing
 import os
-import resource
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from multiprocessing import forkserver
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from codelode.errors import CodelodeError, Rejected, Unavailable
+from workers.call_server import Server
+from workers.process import die_with_parent
 
 #: Interval at which a caller checks whether the result is still wanted, seconds.
 WATCH_S = 1.0
 
-#: Modules that the server process imports once, for all children: those that plan a run, and those
-#: that the registry of backends would otherwise import in each child.
-PRELOADED = (
-    "workers.planning",
-    "codelode.backends.redis.graph",
-    "codelode.backends.redis.ledger",
-    "codelode.backends.redis.packages",
-    "codelode.backends.redis.references",
-    "codelode.backends.redis.sources",
-    "codelode.backends.sqlite",
-    "importlib.readers",  # reads the scripts of the ledger
-)
-
 T = TypeVar("T")
 
-_context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(list(PRELOADED))
-
-#: Starting a child also reaps ended ones, which two threads must not do at once.
-_starting = threading.Lock()
+_server = Server()
 
 
 class Abandoned(CodelodeError):
@@ -74,8 +54,11 @@ class Slots:
 
 
 def prepare() -> None:
-    """Start the server process, which takes about a second, without waiting for it."""
-    forkserver.ensure_running()
+    """Start the server process; on Linux, the calling process must not have threads yet."""
+    if sys.platform == "linux":
+        _server.fork()
+    else:  # macOS may kill forked processes that use its frameworks
+        _server.launch()
 
 
 def call(
@@ -95,23 +78,16 @@ def call(
     `timeout_s` or more than `memory_bytes`, Unavailable if its process dies, Abandoned as soon as
     `is_wanted` returns false.
     """
-    answers, sender = _context.Pipe(duplex=False)
-    child = _context.Process(
-        target=_work, args=(sender, memory_bytes, function, arguments), daemon=True
-    )
-    with _starting:
-        child.start()
-    sender.close()
+    child = _server.child()
     try:
+        child.work.send((memory_bytes, function, arguments))
         limited = f"{what} ({timeout_setting})" if timeout_setting else what
-        _wait(answers, timeout_s, limited, is_wanted)
-        result = answers.recv()
-    except EOFError as exc:
-        _end(child)
-        raise Unavailable(f"{what} ended its process ({_status(child.exitcode)})") from exc
+        _wait(child.work, timeout_s, limited, is_wanted)
+        result = child.work.recv()
+    except (EOFError, ConnectionError) as exc:
+        raise Unavailable(f"{what} ended its process ({_status(child.end())})") from exc
     finally:
-        _end(child)
-        answers.close()
+        child.end()
     if isinstance(result, MemoryError):
         raise Rejected(f"{what} needs more than {memory_bytes >> 20} MB of memory")
     if isinstance(result, Exception):
@@ -153,52 +129,6 @@ def _wait(answers: Connection, timeout_s: float, what: str, is_wanted: Callable[
             raise Abandoned(f"{what} is no longer wanted")
         if time.monotonic() >= deadline:
             raise Rejected(f"{what} took longer than {timeout_s:g} s")
-
-
-def _end(child: BaseProcess) -> None:
-    with _starting:
-        child.join(0.0)
-        child.kill()
-        child.join()
-
-
-def _work(
-    sender: Connection,
-    memory_bytes: int,
-    function: Callable[..., object],
-    arguments: tuple[Any, ...],
-) -> None:
-    """Run in the child: send the result or the error."""
-    _die_with_caller()
-    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    result: object
-    try:
-        result = function(*arguments)
-    except Exception as exc:  # noqa: BLE001 - it is raised again by the caller's process
-        result = exc
-    try:
-        sender.send(result)
-    except Exception:  # noqa: BLE001 - an error that cannot be sent is sent as text
-        sender.send(RuntimeError(f"{type(result).__name__}: {result}"))
-
-
-def _die_with_caller() -> None:
-    """Have the kernel kill the calling process, a child of `call`, when its worker ends.
-
-    The server process ends when all copies of one end of a pipe are closed. A child inherits a
-    copy, which would keep server and child alive after the worker, so the child closes it.
-    """
-    die_with_parent()
-    server = forkserver._forkserver
-    os.close(server._forkserver_alive_fd)  # type: ignore[attr-defined]
-    server._forkserver_alive_fd = None  # type: ignore[attr-defined]
-
-
-def die_with_parent() -> None:
-    """Have the kernel kill the calling process when its parent ends."""
-    if sys.platform == "linux":
-        pr_set_pdeathsig = 1
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
 def _status(exitcode: int | None) -> str:

@@ -11,7 +11,6 @@ server ends when the socket is closed, and the workers end with the server.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import os
@@ -22,10 +21,10 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from typing import NamedTuple
 
-from workers.confined import die_with_parent
+from workers import call_server
+from workers.process import die_with_parent, show
 
 #: The argument of `python -m workers` that starts the server. The caller pads it with spaces: a
 #: forked worker overwrites this command line with its own, and has no more room than that.
@@ -44,16 +43,12 @@ PRELOADED = (
     "codelode.backends.redis.transport",
     "workers.delivery.tasks",
     "workers.delivery.upkeep",
-    "workers.planning",
     "workers.stages",
+    *call_server.PRELOADED,
 )
 
 #: Largest message, bytes.
 PACKET_BYTES = 1 << 16
-
-#: Indexes of the start and end address of the command line among the fields of /proc/PID/stat that
-#: follow the name of the process.
-_ARG_START, _ARG_END = 48 - 3, 49 - 3
 
 
 def serve(preloaded: Sequence[str] = PRELOADED) -> list[str]:
@@ -123,15 +118,4 @@ def _settle(server: int, arguments: Sequence[str], log: str) -> None:
             os.dup2(opened, one)
         os.close(opened)
     sys.argv[1:] = arguments
-    _show(arguments)
-
-
-def _show(arguments: Sequence[str]) -> None:
-    """Have `ps` show these arguments, in place of those of the server."""
-    own = Path("/proc/self/cmdline").read_bytes()
-    before, is_ours, _ = own.partition(f"\0{ARGUMENT}".encode())
-    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    start, room = int(fields[_ARG_START]), int(fields[_ARG_END]) - int(fields[_ARG_START])
-    if start and is_ours:
-        shown = b"\0".join([before, *map(os.fsencode, arguments)])
-        ctypes.memmove(start, shown[: room - 1].ljust(room, b"\0"), room)
+    show(arguments)

@@ -220,9 +220,7 @@ def _name(command: list[str]) -> str:
     line = " ".join(command)
     group = re.search(r"\bworkers (\w+)", line)
     if group:
-        return f"worker {group.group(1)}"
-    if "forkserver" in line:
-        return "worker planning"
+        return "worker planning" if group.group(1) == "call" else f"worker {group.group(1)}"
     for word in ("gateway", "flower", "valkey", "redis", "cat-file"):
         if word in line:
             return word

@@ -56,7 +56,7 @@ def slow_to_plan(make_git):
 
 def children_of(cluster):
     """Return the processes that read repositories for the pull worker."""
-    return cluster.pids("multiprocessing.forkserver")
+    return cluster.pids("workers call")
 
 
 def test_manifests_that_take_for_ever_fail_their_own_run_only(hostile, make_git):

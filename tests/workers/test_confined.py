@@ -73,6 +73,48 @@ def test_a_process_that_dies_is_reported_with_its_signal():
         call(os._exit, 3)
 
 
+#: Calls through a server that is forked from this program, and again after that has died.
+PREPARED = """
+import os, signal
+from workers import confined
+
+def call(function, *arguments):
+    return confined.call(function, *arguments, what="it", timeout_s=60, memory_bytes=1 << 30)
+
+confined.prepare()
+server = call(os.getppid)
+assert call(divmod, 7, 2) == (3, 1)
+os.kill(server, signal.SIGKILL)
+os.waitid(os.P_PID, server, os.WEXITED | os.WNOWAIT)
+assert call(divmod, 7, 2) == (3, 1)
+assert call(os.getppid) not in (server, os.getpid())
+"""
+
+
+def test_a_server_is_forked_and_replaced_when_it_died():
+    subprocess.run([sys.executable, "-c", PREPARED], cwd=Path(__file__).parents[2], check=True)
+
+
+def test_a_child_has_no_socket_of_another_call(tmp_path, wait_for):
+    pid_file, is_over = tmp_path / "pid", threading.Event()
+    with ThreadPoolExecutor() as pool:
+        stalled = pool.submit(
+            call, work_for_ever, str(pid_file), is_wanted=lambda: not is_over.is_set()
+        )
+        try:
+            wait_for(lambda: pid_file.exists() and pid_file.read_text(), "the work to begin")
+            assert call(sockets) == 1
+        finally:
+            is_over.set()
+        with pytest.raises(confined.Abandoned):
+            stalled.result()
+
+
+def sockets():
+    """Return how many sockets this process has."""
+    return sum(file.is_socket() for file in Path("/proc/self/fd").iterdir())
+
+
 def work_for_ever(pid_file):
     """Leave the id of this process in a file, then hold the interpreter lock."""
     Path(pid_file).write_text(str(os.getpid()))

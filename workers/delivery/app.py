@@ -27,8 +27,8 @@ from celery.signals import (
 from codelode import garbage
 from codelode.backends import registry
 from codelode.errors import Unavailable
-from workers.confined import die_with_parent
 from workers.delivery.configuration import configured
+from workers.process import die_with_parent
 from workers.services import bound_memory, close_services, identity, name_worker, settings, shaping
 
 log = structlog.get_logger("workers")
