@@ -6,11 +6,11 @@ The cache keeps nothing here, so the store worker never finds what the pull has 
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import signal
 import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -32,7 +32,7 @@ from codelode.model import (
 from codelode.settings import load
 from codelode.stages import FILE_STAGES, LAST
 from tests.waiting import wait_until
-from workers import layouts, planning, services, wire
+from workers import confined, layouts, planning, services, wire
 from workers.delivery import tasks
 from workers.delivery.app import app as celery_app
 from workers.delivery.files import Job, Pending
@@ -151,11 +151,12 @@ def test_files_of_others_are_stored_while_manifests_are_read_again(make, start, 
     own = make()
     a, b = start(own, "slow", {"a.py": "a = 1\n", "b.py": "b = 1\n", **SLOW}, ["a.py", "b.py"])
     (quick,) = start(own, "quick", {"q.py": "q = 1\n"}, ["q.py"])
+    readers = children_of_call_server()
     reading = threading.Thread(target=is_pending, args=(a,))
     reading.start()
-    wait_until(multiprocessing.active_children, "the manifests are being read", seconds=LONG_S)
-    (reader,) = multiprocessing.active_children()
-    os.kill(reader.pid, signal.SIGSTOP)  # however slow this test is, the reading takes longer
+    wait_until(readers.read_text, "the manifests are being read", seconds=LONG_S)
+    reader = int(readers.read_text())
+    os.kill(reader, signal.SIGSTOP)  # however slow this test is, the reading takes longer
 
     assert is_pending(b)
     assert is_pending(quick)
@@ -167,6 +168,12 @@ def test_files_of_others_are_stored_while_manifests_are_read_again(make, start, 
     reading.join(LONG_S)
     assert not reading.is_alive()
     store(b)  # its message leaves the queue
+
+
+def children_of_call_server():
+    """Return a file with the ids of the processes that do confined calls for this process."""
+    server = confined.call(os.getppid, what="it", timeout_s=LONG_S, memory_bytes=1 << 30)
+    return Path(f"/proc/{server}/task/{server}/children")
 
 
 def test_a_layout_that_takes_too_long_ends_its_run_with_the_reason(make, start):
