@@ -1,9 +1,10 @@
 """Find the groups of a repository: repositories about which the same rights decide share them.
 
 A repository has a group by its label and its readers at the code host together, because there may
-be thousands of readers. It has another group, by its label and the list, for each list of globs
-that matches its name: those of the access file and of API keys. Lists thus form as many groups as
-there are lists, however their repositories overlap.
+be thousands of readers. It has another group, by its label and the team, for each team that reads
+it there (see `teams`). Last, it has one, by its label and the list, for each list of globs that
+matches its name: those of the access file and of API keys. Teams and lists thus form as many groups
+as there are teams and lists, however their repositories overlap.
 
 Most globs form no group, because a filter describes what they match in few terms anyway (see
 `covers`): all prefixes of names, such as `payments/*`, and lists of few names.
@@ -12,17 +13,18 @@ Most globs form no group, because a filter describes what they match in few term
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias
 
+from codelode import teams
 from codelode.covers import Groups, group_of
 from codelode.globs import is_literal
-from codelode.host_permissions import HostPermissions, SyncState, has_prefix
+from codelode.host_permissions import FoundTeams, HostPermissions, SyncState, Team, has_prefix
 from codelode.ledger import Catalog
 from codelode.model import Repository
-from codelode.ports import ApiKeys
+from codelode.ports import ApiKeys, PermissionStates
 from codelode.repository_globs import MAX_GLOBS, matcher
 
 #: A list with more names than this forms a group. A person may have many entries in the access
@@ -38,6 +40,9 @@ MAX_LISTS = 1_000
 MAX_MATCHING = 16
 
 Globs: TypeAlias = tuple[str, ...]
+
+#: Returns the permissions of a connection, by its name and their version.
+OfConnection: TypeAlias = Callable[[str, str], HostPermissions | None]
 
 #: A glob for all names with a prefix that `covers.prefixes` returns, or for all names.
 _PREFIX = re.compile(r"(?:[^*?]*[/._-])?\*\*?")
@@ -58,45 +63,72 @@ def _undescribed(globs: Sequence[str], few_names: int) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Everything besides labels that decides who sees repositories, as it was at one moment.
-
-    `permissions` returns those of a connection, by its name and their version.
-    """
+    """Everything besides labels that decides who sees repositories, as it was at one moment."""
 
     states: Sequence[SyncState] = ()
-    permissions: Callable[[str, str], HostPermissions | None] = lambda *_: None
+    permissions: OfConnection = lambda *_: None
     lists: tuple[Globs, ...] = ()  # of the access file, then of API keys
+    teams: Mapping[str, tuple[Team, ...]] = field(default_factory=dict)  # by connection
 
     def groups_of(self, repository: Repository) -> Groups:
         """Return the groups of the repository."""
         label = [f"label:{repository.label}"] if repository.label else []
-        readers = [*label, *self._readers(repository.url)]
+        connection, accounts = self._readers(repository.url)
+        readers = [*label, *connection, *accounts]
+        of_teams = (
+            team
+            for name in connection
+            for team in self.teams.get(name, ())
+            if teams.has_repository(team, accounts)
+        )
         matching = (globs for globs in self.lists if matcher(globs)(repository.name))
         return (
             *([group_of(readers)] if readers else []),
+            *(
+                group_of([*label, *connection, "team", *team])
+                for team in islice(of_teams, teams.MAX_OF_REPOSITORY)
+            ),
             *(group_of([*label, *globs]) for globs in islice(matching, MAX_MATCHING)),
         )
 
-    def _readers(self, url: str) -> Iterator[str]:
-        """Yield the connection that governs the repository, and the accounts that read it there."""
+    def _readers(self, url: str) -> tuple[Sequence[str], frozenset[str]]:
+        """Return the connection that governs the repository, if any, and who reads it there."""
         for state in self.states:
             connection, version = state.declared.name, state.outcome.version
             if has_prefix(url, state.declared.prefix):
                 permissions = self.permissions(connection, version)
                 readers = permissions.readers_of(url) if permissions else None
                 if readers is not None:
-                    yield from (connection, *readers)
-                    return
+                    return [connection], readers
+        return [], frozenset()
+
+
+def find_teams(
+    permissions: PermissionStates, of: OfConnection, *, are_wanted_again: bool = False
+) -> None:
+    """Find the teams of each connection of which none are known, or all again, and store them."""
+    for state in permissions.states():
+        name, version = state.declared.name, state.outcome.version
+        known = permissions.teams(name)
+        is_known = known is not None and (bool(known.teams) or known.version == version)
+        found = of(name, version) if are_wanted_again or not is_known else None
+        if found is not None:
+            before = known.teams if known else ()
+            permissions.keep_teams(name, FoundTeams(version, teams.find(found, before)))
 
 
 def rights(
-    catalog: Catalog,
-    keys: ApiKeys,
-    states: Sequence[SyncState],
-    permissions: Callable[[str, str], HostPermissions | None],
+    catalog: Catalog, keys: ApiKeys, permissions: PermissionStates, of: OfConnection
 ) -> Rights:
     """Return the present rights. Reading 10,000 keys takes 0.15 s."""
     bounds = (globs for key in keys.all() for globs in key.bounds)
     # A key names at most MAX_GLOBS repositories, which is few in the filter of its only caller.
     of_keys = undescribed(bounds, few_names=MAX_GLOBS)
-    return Rights(states, permissions, tuple(dict.fromkeys((*catalog.access_globs(), *of_keys))))
+    states = permissions.states()
+    found = {one.declared.name: permissions.teams(one.declared.name) for one in states}
+    return Rights(
+        states,
+        of,
+        tuple(dict.fromkeys((*catalog.access_globs(), *of_keys))),
+        {name: one.teams for name, one in found.items() if one},
+    )

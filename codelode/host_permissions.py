@@ -13,6 +13,7 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 from urllib.parse import unquote
 
 from codelode.addresses import remote
@@ -20,6 +21,9 @@ from codelode.request_budget import NO_BUDGET, RequestBudget
 
 #: Longest time after a failed attempt until the next one, seconds.
 RETRY_S = 60
+
+#: Accounts of a host that read many of the same repositories, sorted (see `teams`).
+Team: TypeAlias = tuple[str, ...]
 
 _DEFAULT_PORTS = {"https": 443, "http": 80, "ssh": 22}
 
@@ -104,6 +108,14 @@ class HostPermissions:
 def version_of(packed: bytes) -> str:
     """Return the version of packed permissions: a part of their SHA-256."""
     return hashlib.sha256(packed).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTeams:
+    """The teams that were found in the permissions of a version, the most helpful one first."""
+
+    version: str
+    teams: tuple[Team, ...]
 
 
 class PermissionsBuilder:

@@ -20,6 +20,7 @@ from codelode.covers import Grouped
 from codelode.disk_use import DiskPart
 from codelode.grams import NOTHING, Grams
 from codelode.host_permissions import (
+    FoundTeams,
     HostPermissions,
     SyncDeclaration,
     SyncOutcome,
@@ -667,6 +668,12 @@ class PermissionStates(Protocol):
 
     def permissions(self, name: str) -> HostPermissions | None:
         """Return the stored permissions of a connection, or None."""
+
+    def teams(self, name: str) -> FoundTeams | None:
+        """Return the teams that were stored for a connection, or None."""
+
+    def keep_teams(self, name: str, found: FoundTeams) -> None:
+        """Store the teams of a connection; has no effect if it is not declared."""
 
     def want(self, name: str) -> None:
         """Ask for a read of a declared connection's permissions, even if a read is in progress."""

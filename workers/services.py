@@ -361,6 +361,11 @@ class Services:
         return registry.packages(self.settings)
 
 
+def has_groups(settings: Settings) -> bool:
+    """Return whether the chunk store filters by groups of repositories."""
+    return registry.STORES[settings.store].has_groups
+
+
 def store_writers(settings: Settings) -> int:
     """Return how many threads of a worker process may write to the chunk store at once."""
     return registry.STORES[settings.store].writers

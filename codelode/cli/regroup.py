@@ -12,7 +12,7 @@ from codelode.cli import printing
 from codelode.cli.stores import data_option, stores
 from codelode.counts import counted
 from codelode.errors import InvalidSettings
-from codelode.grouping import rights
+from codelode.grouping import find_teams, rights
 from codelode.host_permissions import HostPermissions
 from codelode.operations.regrouping import Regrouping
 from codelode.settings import Settings
@@ -62,9 +62,9 @@ def _regrouped(settings: Settings) -> tuple[str, ...]:
     def permissions(connection: str, version: str) -> HostPermissions | None:
         return states.permissions(connection)
 
-    keys = registry.api_keys(settings)
+    find_teams(states, permissions, are_wanted_again=True)
     regroup = Regrouping(ledger, lambda: registry.inventory(settings), flush, _tell)
-    return regroup(rights(ledger, keys, states.states(), permissions))
+    return regroup(rights(ledger, registry.api_keys(settings), states, permissions))
 
 
 def _tell(done: int, total: int) -> None:

@@ -12,6 +12,7 @@ from codelode.access import Label, Role
 from codelode.api_keys import ApiKey
 from codelode.backends.memory.api_keys import MemoryApiKeys
 from codelode.backends.memory.ledger import MemoryLedger
+from codelode.backends.memory.permissions import MemoryPermissionStates
 from codelode.covers import Grouped, Known, cover, prefixes
 from codelode.grouping import FEW_NAMES, MAX_LISTS, MAX_MATCHING, Rights, rights, undescribed
 from codelode.host_permissions import (
@@ -123,6 +124,6 @@ def test_the_bounds_of_a_key_form_groups_unless_they_are_names_or_prefixes():
     for number, one in enumerate(bounds):
         assert keys.add(ApiKey(str(number), f"k{number}", "", Role.READER, one, 0.0, "root"))
 
-    found = rights(ledger, keys, (), lambda *_: None)
+    found = rights(ledger, keys, MemoryPermissionStates(), lambda *_: None)
 
     assert found.lists == (("*-api",), ("*-web",), ("*s",))

@@ -9,6 +9,7 @@ import pytest
 from codelode.backends.memory.permissions import MemoryPermissionStates
 from codelode.backends.redis.permissions import RedisPermissionStates
 from codelode.host_permissions import (
+    FoundTeams,
     HostPermissions,
     SyncDeclaration,
     SyncOutcome,
@@ -83,6 +84,22 @@ def test_a_connection_that_is_dropped_or_moved_loses_what_was_stored(states):
     states.declare([])
     assert states.states() == ()
     assert states.permissions("work") is None
+
+
+def test_the_teams_of_a_connection_come_back_until_it_is_dropped_or_moved(states):
+    states.declare([DECLARED, OTHER])
+    assert states.teams("work") is None
+    found = FoundTeams("1", (("17", "23"), ("42",)))
+    for name in ("work", "other", "unknown"):
+        states.keep_teams(name, found)
+    states.keep_teams("other", FoundTeams("2", ()))
+    assert [states.teams(name) for name in ("work", "other")] == [found, FoundTeams("2", ())]
+
+    moved = replace(OTHER, prefix="github.com/other/")
+    states.declare([DECLARED, moved, replace(DECLARED, name="unknown")])
+    assert [states.teams(name) for name in ("work", "other", "unknown")] == [found, None, None]
+    states.declare([])
+    assert states.teams("work") is None
 
 
 def test_one_owner_at_a_time_holds_a_connection(states):

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
+from codelode.host_permissions import FoundTeams
+
 D = TypeVar("D", bound=Any)
 O_ = TypeVar("O_", bound=Any)
 
@@ -23,6 +25,7 @@ class MemoryConnections(Generic[D, O_]):
         self._declared: dict[str, D] = {}
         self._outcomes: dict[str, O_] = {}
         self._contents: dict[str, bytes] = {}
+        self._teams: dict[str, FoundTeams] = {}
         self._wanted: dict[str, str] = {}
         self._entrusted: dict[str, dict[str, str]] = {}
         self._holders: dict[str, tuple[str, float]] = {}  # owner, and when it loses the connection
@@ -38,6 +41,7 @@ class MemoryConnections(Generic[D, O_]):
             tables: tuple[dict[str, Any], ...] = (
                 self._outcomes,
                 self._contents,
+                self._teams,
                 self._wanted,
                 self._entrusted,
             )

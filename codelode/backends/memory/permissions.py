@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from codelode.backends.memory.connections import MemoryConnections
-from codelode.host_permissions import HostPermissions, SyncDeclaration, SyncOutcome, SyncState
+from codelode.host_permissions import (
+    FoundTeams,
+    HostPermissions,
+    SyncDeclaration,
+    SyncOutcome,
+    SyncState,
+)
 
 
 class MemoryPermissionStates(MemoryConnections[SyncDeclaration, SyncOutcome]):
@@ -32,6 +38,15 @@ class MemoryPermissionStates(MemoryConnections[SyncDeclaration, SyncOutcome]):
         with self._lock:
             stored = self._contents.get(name)
         return HostPermissions.unpacked(stored) if stored else None
+
+    def teams(self, name: str) -> FoundTeams | None:
+        with self._lock:
+            return self._teams.get(name)
+
+    def keep_teams(self, name: str, found: FoundTeams) -> None:
+        with self._lock:
+            if name in self._declared:
+                self._teams[name] = found
 
     def want(self, name: str) -> None:
         self._request(name)

@@ -1,11 +1,12 @@
 -- Connections to code hosts, and what is read there. Keys, all below KEYS[1]: :declared HASH connection -> JSON ·
 -- and below :synced, which backups leave out: :wanted HASH connection -> the last request · :outcomes HASH
--- connection -> JSON · :problem STRING · :holder:NAME STRING · :entrusted:NAME HASH name here -> URL.
+-- connection -> JSON · :teams HASH connection -> JSON · :problem STRING · :holder:NAME STRING · :entrusted:NAME HASH name here -> URL.
 -- KEYS[2] HASH connection -> packed content.
 
 --- prelude
 local declared, wanted = KEYS[1] .. ':declared', KEYS[1] .. ':synced:wanted'
 local outcomes, content = KEYS[1] .. ':synced:outcomes', KEYS[2]
+local teams = KEYS[1] .. ':synced:teams'
 local function holder(name) return KEYS[1] .. ':synced:holder:' .. name end
 local function entrusted(name) return KEYS[1] .. ':synced:entrusted:' .. name end
 
@@ -19,7 +20,7 @@ local kept = {}
 for at = 1, #ARGV, 2 do kept[ARGV[at]] = place(ARGV[at + 1]) end
 for _, name in ipairs(redis.call('HKEYS', declared)) do
   if kept[name] ~= place(redis.call('HGET', declared, name)) then
-    for _, table in ipairs({declared, wanted, outcomes, content}) do
+    for _, table in ipairs({declared, wanted, outcomes, content, teams}) do
       redis.call('HDEL', table, name)
     end
     redis.call('DEL', entrusted(name))
@@ -36,6 +37,11 @@ if mode ~= '' and pending and pending ~= answered and string.sub(pending, 1, 1) 
   mode = string.sub(pending, 1, 1)
 end
 redis.call('HSET', wanted, ARGV[1], mode .. ARGV[3])
+return 1
+
+--- keep_teams
+-- name, JSON
+if redis.call('HEXISTS', declared, ARGV[1]) == 1 then redis.call('HSET', teams, ARGV[1], ARGV[2]) end
 return 1
 
 --- hold

@@ -14,6 +14,7 @@ import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from sys import intern
 from typing import Any, TypeVar, cast
 
 import redis
@@ -663,7 +664,9 @@ def _ref_status(ref: RefName, value: bytes, counts: Mapping[bytes, bytes]) -> Re
 def _grouped(stored: bytes) -> Grouped:
     """Parse groups; if they are suspended, `?` and the former ones follow."""
     written, mark, former = stored.decode().partition("?")
-    return Grouped(tuple(written.split()), tuple(former.split()) if mark else None)
+    # Many repositories share a group, and each of these texts.
+    groups, before = (tuple(map(intern, some.split())) for some in (written, former))
+    return Grouped(groups, before if mark else None)
 
 
 def _health(counts: Mapping[bytes, bytes]) -> tuple[LanguageHealth, ...]:

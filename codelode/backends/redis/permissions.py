@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import redis
 
 from codelode.backends.redis.connection import translated
 from codelode.backends.redis.connections import RedisConnections
-from codelode.host_permissions import HostPermissions, SyncDeclaration, SyncOutcome, SyncState
+from codelode.host_permissions import (
+    FoundTeams,
+    HostPermissions,
+    SyncDeclaration,
+    SyncOutcome,
+    SyncState,
+)
 from codelode.request_budget import RequestBudget
 
 
@@ -36,6 +43,17 @@ class RedisPermissionStates(RedisConnections[SyncDeclaration, SyncOutcome]):
     def permissions(self, name: str) -> HostPermissions | None:
         found = self._read(name)
         return HostPermissions.unpacked(found) if found else None
+
+    def teams(self, name: str) -> FoundTeams | None:
+        with translated():
+            found: Any = self._client.hget(f"{self._base}:synced:teams", name)
+        if found is None:
+            return None
+        version, teams = json.loads(found)
+        return FoundTeams(version, tuple(map(tuple, teams)))
+
+    def keep_teams(self, name: str, found: FoundTeams) -> None:
+        self._run("keep_teams", name, json.dumps([found.version, found.teams]))
 
     def want(self, name: str) -> None:
         self._request(name)
