@@ -11,6 +11,9 @@ hundredth, the repositories of every other of the 97 teams, and those but for 3 
 or does not appear in them (flat). `--groups` gives the repositories groups: as permission sync
 does, by the team alone, whose members are the readers then, or by which of these callers read them;
 or as an access file does, in which each of these callers has as many entries as its names need.
+With `--readers`, the callers are instead three of the people of a code host (see readers.py), who
+read nearly half of the repositories each, and the groups are those of its readers and teams;
+`--drift` is the share by which what these callers read has changed since.
 Each caller is then measured a second time as if the repositories had no groups. With `--regrouped`,
 the chunks are first written as if there were no rights, then all of them again with the groups, as
 `codelode regroup` has them written.
@@ -39,6 +42,7 @@ from typing import Any
 import numpy as np
 from calls import redis
 from embedded import machine
+from readers import PEOPLE, grouped_by_readers, read_by
 from store import DIM, IDENTITY, Corpus, Query, load
 
 from codelode.access import EVERYTHING, Label, Visibility
@@ -146,7 +150,30 @@ def grouped(names: list[RepositoryName], by: str) -> dict[RepositoryName, Groups
 
 
 def repository(name: RepositoryName) -> Repository:
-    return Repository(name, "", label=Label.INTERNAL)
+    return Repository(name, f"https://git.example/{name}", label=Label.INTERNAL)
+
+
+def reading(
+    names: list[RepositoryName], given: argparse.Namespace
+) -> tuple[dict[RepositoryName, Groups], dict[str, Visibility]]:
+    """Return the groups of each repository, and the visibility of three people near a half."""
+    reads, drawn = read_by(names, given.readers), random.Random(1)
+    groups = grouped_by_readers([repository(name) for name in names], reads)
+    found = {name: Grouped(some) for name, some in groups.items()}
+    ways = {
+        "": Known(frozenset(names), found),
+        " without groups": Known(frozenset(names)),
+    }
+    near = sorted(reads, key=lambda one: abs(len(reads[one]) - len(names) / 2))[:3]
+    seen: dict[str, Visibility] = {"all": EVERYTHING}
+    for one in near:
+        hidden = sorted({*names} - reads[one])
+        moved = int(given.drift * len(reads[one]) / 2)
+        gone, come = drawn.sample(sorted(reads[one]), moved), drawn.sample(hidden, moved)
+        visible = (reads[one] - {*gone}) | {*come}
+        for way, known in ways.items():
+            seen[f"{one}{way}"] = Visibility.of(visible, known=known)
+    return groups, seen
 
 
 def entries(names: list[RepositoryName]) -> Iterator[list[RepositoryName]]:
@@ -253,6 +280,9 @@ async def clustered(given: argparse.Namespace, names: list[RepositoryName]) -> F
         search = WeaviateChunkSearch(address, place, dim=DIM, identity=IDENTITY)
         try:
             groups = grouped(names, given.groups)
+            seen = callers(names, given.groups)
+            if given.readers:
+                groups, seen = reading(names, given)
             first = {name: Rights().groups_of(repository(name)) for name in names}
             asked = filled(
                 # Many times faster than `replace`, which reads each repository first.
@@ -269,7 +299,6 @@ async def clustered(given: argparse.Namespace, names: list[RepositoryName]) -> F
                     WeaviateChunkStore(address, place, dim=DIM, identity=IDENTITY), given, names
                 )
             both = partial(clustered_store.processor_s, given.pid_file)
-            seen = callers(names, given.groups)
             return await measured(search, seen, asked, both)
         finally:
             await search.close()
@@ -335,6 +364,8 @@ def main() -> None:
     parser.add_argument("--repositories", default="10,1000,10000", help="by comma")
     parser.add_argument("--names", choices=tuple(NAMES), default="owners")
     parser.add_argument("--groups", choices=("", "teams", "callers", "access file"), default="")
+    parser.add_argument("--readers", choices=("", *PEOPLE), default="", help="with Weaviate")
+    parser.add_argument("--drift", type=float, default=0.0, help="share of what the callers read")
     parser.add_argument("--regrouped", action="store_true")
     parser.add_argument("--chunks", type=int, default=20_000)
     parser.add_argument("--queries", type=int, default=200)
@@ -345,6 +376,8 @@ def main() -> None:
     shape = {
         "names": given.names,
         "groups": given.groups,
+        "readers": given.readers,
+        "drift": given.drift,
         "regrouped": given.regrouped,
         "chunks": given.chunks,
     }
