@@ -10,6 +10,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from jinja2 import DictLoader, Environment
 from structlog.testing import capture_logs
 
 from codelode.settings import Settings
@@ -19,6 +20,7 @@ from gateway.api.web.labels import worded
 from gateway.api.web.links import code_url
 from gateway.api.web.pages import PART
 from gateway.api.web.parameters import TOP_K, SearchParameters
+from gateway.api.web.rendering import CompiledTemplates
 from gateway.service import limits
 from tests.http_gateways import RIGHT, serving
 from tests.worlds import World
@@ -58,6 +60,25 @@ def paths(page):
 
 def paths_in(text):
     return re.findall(r'class="path">([^<]+)<', text)
+
+
+@pytest.mark.parametrize("has_folder", [True, False])
+def test_templates_are_compiled_once_if_the_result_can_be_kept(tmp_path, monkeypatch, has_folder):
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
+    if has_folder:
+        Path(CompiledTemplates().directory).mkdir(parents=True)
+    compiled = []
+
+    class Counting(Environment):
+        def compile(self, *args, **options):
+            compiled.append(args)
+            return super().compile(*args, **options)
+
+    for text in ("one", "one", "two"):
+        given = Counting(loader=DictLoader({"a": text}), bytecode_cache=CompiledTemplates())
+        assert given.get_template("a").render() == text
+
+    assert len(compiled) == (2 if has_folder else 3)
 
 
 async def test_the_page_has_the_hits_of_the_api_by_file_in_their_order(two):
