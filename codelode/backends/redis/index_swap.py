@@ -18,7 +18,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, cast
 from uuid import uuid4
 
@@ -33,12 +33,16 @@ from codelode.model import RepositoryRef
 #: in this time.
 LIFE_S = 15.0
 
+#: Time between attempts to remove the entries of ended writes, seconds.
+RETRY_S = 1.0
+
 #: Maximum wait of a swap for writers, and the interval of its checks, seconds.
 SWAP_WAIT_S = 120.0
 POLL_S = 0.05
 
 _RUNNING = "reindex:running"
 _SWITCHING = "reindex:switching"
+_WRITERS = "reindex:writers"
 _TARGET = "reindex:target"
 _PLACES = "reindex:places"
 _FACTS = "workers:settings"
@@ -75,6 +79,44 @@ class Hold:
                 continue  # `check` reports a lost lock to its user
 
 
+class _EndedWrites:
+    """Removes the entries of ended writes, however long Redis does not answer.
+
+    The entry of a live worker that stayed would stop every removal, backup, and swap.
+    """
+
+    def __init__(self, client: redis.Redis, key: str) -> None:
+        self._client: Any = client
+        self._key = key
+        self._tokens: set[str] = set()
+        self._lock = threading.Lock()
+
+    def end(self, token: str) -> None:
+        """Remove the entry of a write now, or in the background once Redis answers."""
+        try:
+            self._remove(token)
+        except CodelodeError:
+            with self._lock:
+                is_first = not self._tokens
+                self._tokens.add(token)
+            if is_first:
+                threading.Thread(target=self._retry, name="ended writes", daemon=True).start()
+
+    def _retry(self) -> None:
+        while self._tokens:
+            time.sleep(RETRY_S)
+            with self._lock:
+                tokens = tuple(self._tokens)
+            with suppress(CodelodeError):
+                self._remove(*tokens)
+                with self._lock:
+                    self._tokens.difference_update(tokens)
+
+    def _remove(self, *tokens: str) -> None:
+        with translated():
+            self._client.hdel(self._key, *tokens)
+
+
 class RedisIndexSwap:
     """The locks and the rebuild's progress; one per process, safe to share between threads."""
 
@@ -83,6 +125,7 @@ class RedisIndexSwap:
         self._prefix = prefix
         sources = scripts.load("index_swap.lua")
         self._scripts = {name: client.register_script(text) for name, text in sources.items()}
+        self._over = _EndedWrites(client, self._key(_WRITERS))
 
     # For workers
 
@@ -105,15 +148,14 @@ class RedisIndexSwap:
         that, and the lock of a dead process expires.
         """
         token, deadline = uuid4().hex, time.monotonic() + wait_s
-        while not self._script("begin", token, worker):
-            if time.monotonic() > deadline:
-                raise Unavailable("the index is being swapped; try again")
-            time.sleep(POLL_S)
         try:
+            while not self._script("begin", token, worker):
+                if time.monotonic() > deadline:
+                    raise Unavailable("the index is being swapped; try again")
+                time.sleep(POLL_S)
             yield
-        finally:
-            with translated():
-                self._client.hdel(self._key("reindex:writers"), token)
+        finally:  # also if the answer to `begin` was lost
+            self._over.end(token)
 
     # For the rebuild
 

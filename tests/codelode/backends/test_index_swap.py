@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from codelode.backends.redis import index_swap as module
+from codelode.backends.redis.connection import connect
 from codelode.backends.redis.index_swap import RedisIndexSwap
 from codelode.backends.redis.ledger import RedisLedger
 from codelode.errors import Busy, Unavailable
@@ -85,6 +86,18 @@ def test_a_swap_waits_for_those_that_write(swap):
 def test_a_writer_that_died_is_not_waited_for(swap):
     writing = swap.writing("dead")
     writing.__enter__()
+    with swap.alone(wait_s=0):
+        pass
+
+
+def test_a_write_whose_end_redis_did_not_hear_is_not_waited_for(
+    swap, redis, redis_admin, redis_url, wait_for
+):
+    with connect(redis_url, timeout_s=0.1) as impatient:
+        with RedisIndexSwap(impatient).writing("alive"):
+            redis_admin.client_pause(60_000, all=False)
+        redis_admin.client_unpause()
+        wait_for(lambda: not redis.hlen("codelode:reindex:writers"), "the end of the write")
     with swap.alone(wait_s=0):
         pass
 
