@@ -245,7 +245,8 @@ class Runs(Protocol):
     ) -> Run:
         """Create a run, active (PULLING) or QUEUED, or return the queued run of ref and kind.
 
-        A queued run that is returned reprocesses the files of both requests.
+        A queued run that is returned reprocesses the files of both requests. It is none that only
+        writes new groups, unless the other request does too: such a run does not pull.
         """
 
     def run(self, run: RunId) -> Run | None: ...

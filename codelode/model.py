@@ -118,7 +118,7 @@ class Reprocess(StrEnum):
 
     FAILED = "failed"  # files whose last attempt failed
     SUMMARIES = "summaries"  # files that lack summaries
-    GROUPS = "groups"  # all files, because the repository has new groups
+    GROUPS = "groups"  # all files, because the repository has new groups; alone, without a pull
     DEFAULT = "default"  # files without the mark of the default ref, when the ref becomes that
 
 

@@ -643,6 +643,19 @@ def test_a_waiting_run_redoes_what_anybody_asked_it_to(ledger):
     assert ledger.run(waiting.id) == waiting
 
 
+def test_a_run_that_only_writes_new_groups_takes_no_other_request(ledger):
+    ledger.create(APP, DEFAULT_REF)
+    of_groups = ledger.create(APP, DEFAULT_REF, reprocess=[Reprocess.GROUPS])
+    plain = ledger.create(APP, DEFAULT_REF)
+    assert (of_groups.reprocess, plain.reprocess) == ((Reprocess.GROUPS,), ())
+    for reprocess in ([Reprocess.GROUPS], [Reprocess.GROUPS, Reprocess.GROUPS]):
+        assert ledger.create(APP, DEFAULT_REF, reprocess=reprocess) == of_groups
+    both = [Reprocess.GROUPS, Reprocess.FAILED]
+    assert ledger.create(APP, DEFAULT_REF, reprocess=both).id == plain.id
+    assert ledger.create(APP, DEFAULT_REF, reprocess=[Reprocess.GROUPS]).id == of_groups.id
+    assert ledger.create(APP, DEFAULT_REF).id == plain.id
+
+
 def test_an_active_run_keeps_what_it_redoes(ledger):
     run = ledger.create(APP, DEFAULT_REF, reprocess=[Reprocess.FAILED])
     assert ledger.run(run.id).reprocess == (Reprocess.FAILED,)

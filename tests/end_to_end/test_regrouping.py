@@ -81,6 +81,7 @@ def test_searches_find_exactly_what_is_visible_while_repositories_get_other_grou
     ):
         gits["a-red"].commit({"more.py": f"def {WORD}_more():\n    return 0\n"})
         late = admin.index(str(gits["a-red"].folder), name="a-red", wait=False)
+        gits["d-blue"].folder.rename(gits["d-blue"].folder.with_suffix(".gone"))
         regroup(cluster, monkeypatch)
         *_, ended = admin.watch(late)
         assert ended.state is RunState.COMPLETE

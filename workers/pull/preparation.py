@@ -55,12 +55,18 @@ def update(
 ) -> RefName:
     """Update the mirror of the run's repository; return the branch that its source is on, if any.
 
+    A run that only writes new groups uses the mirror as it is, if there is one: its source may be
+    gone, and regrouping asks no host for thousands of repositories. The source of DEFAULT_REF may
+    have got a branch since, so that one is asked.
     Raises what `Mirrors.sync` raises; NotFound if the repository was removed, BeingRemoved while it
     is being removed.
     """
     repository = _registered(run, ledger)
     if repository.name in ledger.being_removed():
         raise BeingRemoved(f"{run.repository} is still being removed")
+    is_of_groups = run.reprocess == (Reprocess.GROUPS,) and run.ref != DEFAULT_REF
+    if is_of_groups and mirrors.git_dir(repository.name).is_dir():
+        return NOT_CHECKED_OUT
     return mirrors.sync(repository, is_wanted=is_wanted)
 
 

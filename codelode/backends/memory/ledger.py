@@ -330,8 +330,10 @@ class MemoryLedger:
         is_free = repository not in self._active
         waiting = self._waiting.setdefault(repository, [])
         for queued in waiting:
-            if (self._runs[queued].ref, self._runs[queued].kind) == (ref, kind):
-                both = _together(self._runs[queued].reprocess, reprocess)
+            known = self._runs[queued]
+            is_same = (known.ref, known.kind) == (ref, kind)
+            if is_same and _is_of_groups(known.reprocess) == _is_of_groups(reprocess):
+                both = _together(known.reprocess, reprocess)
                 self._runs[queued] = replace(self._runs[queued], reprocess=both)
                 return self._runs[queued]
         state = RunState.PULLING if is_free else RunState.QUEUED
@@ -853,6 +855,10 @@ def _settle(files: dict[str, FileRecord], record: FileRecord) -> None:
         files[record.path] = record
     elif record.path in files and files[record.path].state is not FileState.SKIPPED:
         del files[record.path]
+
+
+def _is_of_groups(reprocess: Collection[Reprocess]) -> bool:
+    return {*reprocess} == {Reprocess.GROUPS}
 
 
 def _together(*reprocess: Collection[Reprocess]) -> tuple[Reprocess, ...]:

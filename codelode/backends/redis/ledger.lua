@@ -286,9 +286,14 @@ local run, repository, ref, kind = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local redo = {}
 for i = 5, #ARGV do redo[#redo + 1] = ARGV[i] end
 local state = 'pulling'
+local function is_of_groups(words)
+  return words ~= '' and string.gsub(words, 'groups *', '') == ''
+end
+local of_groups = is_of_groups(table.concat(redo, ' '))
 if redis.call('HEXISTS', key('active'), repository) == 1 then
   for _, waiting in ipairs(redis.call('LRANGE', key('queue:' .. repository), 0, -1)) do
-    if run_field(waiting, 'ref') == ref and (run_field(waiting, 'kind') or 'index') == kind then
+    if run_field(waiting, 'ref') == ref and (run_field(waiting, 'kind') or 'index') == kind
+        and is_of_groups(run_field(waiting, 'redo') or '') == of_groups then
       for word in string.gmatch(run_field(waiting, 'redo') or '', '%S+') do redo[#redo + 1] = word end
       redis.call('HSET', key('run:' .. waiting), 'redo', table.concat(redo, ' '))
       return waiting

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from codelode.backends.memory.ledger import MemoryLedger
-from codelode.errors import InvalidQuery
+from codelode.errors import CodelodeError, InvalidQuery
 from codelode.ledger import Advance, FileManifest
 from codelode.model import (
     DEFAULT_REF,
@@ -487,6 +487,27 @@ def test_the_head_of_a_bare_source_without_its_branch_gives_way_to_a_usual_one(w
     source.git("symbolic-ref", "HEAD", "refs/heads/unborn")
     world.index()
     assert default(world) == ("main", True)
+
+
+# runs that only write new groups
+
+
+def test_new_groups_are_written_without_the_source_if_there_is_a_mirror(world, source):
+    world.index()
+    source.path.rename(source.path.with_suffix(".gone"))
+    run, manifest, advance = world.plan(RefName("main"), reprocess=[Reprocess.GROUPS])
+    assert {item.path for item in manifest.items} == world.indexed()
+    world.finish(run, advance)
+
+    for reprocess in ((), [Reprocess.FAILED, Reprocess.GROUPS]):
+        run = world.ledger.create(world.repository.name, RefName("main"), reprocess=reprocess)
+        with pytest.raises(CodelodeError):
+            update(run, ledger=world.ledger, mirrors=world.mirrors)
+        world.ledger.end(run.id, RunState.FAILED)
+    world.mirrors.remove(world.repository.name)
+    run = world.ledger.create(world.repository.name, RefName("main"), reprocess=[Reprocess.GROUPS])
+    with pytest.raises(CodelodeError):
+        update(run, ledger=world.ledger, mirrors=world.mirrors)
 
 
 # refs that leave the source
