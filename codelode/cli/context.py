@@ -22,6 +22,7 @@ from codelode.cli.options import (
     server_option,
     set_option,
 )
+from codelode.cli.query_argument import QueryCommand
 from codelode.client.request import MOST
 from codelode.counts import counted
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from codelode.client import Client
 
 
-@click.command()
+@click.command(cls=QueryCommand)
 @click.argument("query")
 @filter_options
 @click.option(

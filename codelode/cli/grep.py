@@ -17,6 +17,7 @@ from codelode.cli.options import (
     json_option,
     server_option,
 )
+from codelode.cli.query_argument import QueryCommand
 from codelode.client.results import GrepSummary, MatchingFile, MatchingLine, matches_of
 from codelode.counts import counted
 from codelode.display import plain, quoted
@@ -40,7 +41,7 @@ Form = Callable[[MatchingFile], str]
 _AROUND: dict[str, Any] = {"type": click.IntRange(0, MAX_AROUND), "metavar": "N", "default": 0}
 
 
-@click.command()
+@click.command(cls=QueryCommand)
 @click.argument("pattern")
 @click.option(
     "--fixed-strings", "-F", "literal", is_flag=True, help="Search for PATTERN as literal text."

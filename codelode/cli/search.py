@@ -26,6 +26,7 @@ from codelode.cli.options import (
     set_option,
     top_k_option,
 )
+from codelode.cli.query_argument import QueryCommand
 from codelode.counts import counted
 from codelode.text.links import around
 
@@ -37,7 +38,7 @@ MAX_CONTEXT = 200
 MAX_PASSAGE_LINES = 1_000
 
 
-@click.command()
+@click.command(cls=QueryCommand)
 @click.argument("query")
 @filter_options
 @top_k_option

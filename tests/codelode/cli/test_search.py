@@ -56,6 +56,37 @@ def test_a_line_that_fills_a_page_is_cut(served, gateway):
     assert max(map(len, served("search", "x").out.splitlines())) < 220
 
 
+@pytest.mark.parametrize(
+    "query",
+    ["-lang:go session", "-repo:acme/* x", "-path:a/** x", "-file:b.go x", '-"a b" x', "-/a+/ x"],
+)
+@pytest.mark.parametrize("command", ["search", "context"])
+def test_a_query_may_begin_with_what_it_excludes(served, gateway, command, query):
+    served(command, query, "--top-k", "3")
+
+    (request,) = gateway.requests
+    assert getattr(request, "search", request).query == query
+
+
+def test_a_pattern_may_begin_with_a_filter_that_excludes(served, gateway):
+    served("grep", "-lang:go session", "-w")
+
+    assert gateway.requests[0].pattern == "-lang:go session"
+
+
+@pytest.mark.parametrize(("command", "name"), [("search", "QUERY"), ("grep", "PATTERN")])
+@pytest.mark.parametrize("text", ["-> Result", "--no-verify flag", "-z"])
+def test_another_text_that_begins_with_a_minus_sign_needs_two_of_them(
+    served, gateway, command, name, text
+):
+    answer = served(command, text)
+
+    assert answer.status == 2
+    assert f"To search for it, put -- before a {name} that begins with -." in answer.err
+    served(command, "--", text)
+    assert len(gateway.requests) == 1
+
+
 def test_nothing_found_ends_with_one_and_prints_nothing(served, gateway):
     gateway.hits = []
 
