@@ -162,7 +162,7 @@ _REASON = re.compile(r"(?:remote: )*(?:fatal|error|ssh): (?P<reason>.+)", re.IGN
 #: Git prints this after every failure of a transport, whatever the reason.
 _GENERIC = re.compile(
     r"could not read from remote repository|the remote end hung up|early eof"
-    r"|index-pack failed|invalid index-pack output",
+    r"|index-pack failed|invalid index-pack output|^fetch failed",
     re.IGNORECASE,
 )
 #: Remedies, which git does not name.

@@ -212,6 +212,11 @@ def _is_alive(pid):
         (["ssh: connect to host h port 22: Connection refused"], Unavailable, "refused"),
         (["fatal: early EOF", "fatal: index-pack failed"], Unavailable, "index-pack"),
         (["error: object 1: odd", "fatal: index-pack failed"], Unavailable, "object 1"),
+        (
+            ["error: Unable to find 0b5888 under http://h/a", "x", "error: fetch failed."],
+            Unavailable,
+            "Unable to find 0b5888",
+        ),
         ([], Unavailable, "status 128"),
     ],
 )  # fmt: skip
