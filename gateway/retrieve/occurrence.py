@@ -1,10 +1,11 @@
 """Detect a search for something that exists nowhere, whose hits are only similar.
 
-Vectors find something for every query, even for a misspelt name. So a query that is a name is
-compared with the definitions in the candidates, and any other query with their words. If nothing
-matches, the index is asked for a definition of the name, for its occurrence, and for similar names.
-All of this happens inside the filters and the visibility of the search, at its ref. The symbol
-table knows no filters, so definitions are looked up with the symbol filter of the chunk index.
+Vectors find something for every query, even for a misspelt name. So a query that is a name, or asks
+for the users of one, is compared with the definitions in the candidates, and any other query with
+their words. If nothing matches, the index is asked for a definition of the name, for its
+occurrence, and for similar names. All of this happens inside the filters and the visibility of the
+search, at its ref. The symbol table knows no filters, so definitions are looked up with the symbol
+filter of the chunk index.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ async def checked(state: SearchState, vector: Vector | None, backends: Backends)
     if not state.candidates and vector is not None:
         return state  # nothing is indexed inside the filters
     asking = _Asking(state, vector, backends)
-    name, words = _name(state.analysis), state.analysis.words
+    name = _name(state.analysis)
+    words = tokens.terms(name) if name and state.analysis.used else state.analysis.words
     if name and _is_defined(name, state.candidates):
         return state
     if not (name and _is_code(name)) and _occurs(words, state.candidates):
@@ -139,21 +141,28 @@ async def _without(name: str, asking: _Asking) -> SearchState:
 
 
 async def _corrected(state: SearchState, near: str, asking: _Asking) -> SearchState:
-    """Let the definitions of the similar name be found and ranked as if they had been asked for."""
+    """Let definitions of the similar name be found and ranked as if it had been asked for.
+
+    If the query asks for users of the name, those of the similar name come first.
+    """
     known = {candidate.chunk.id for candidate in state.candidates}
     added = [one for one in await asking.definitions(near) if one.chunk.id not in known]
     words = dict.fromkeys((*tokens.terms(near), *state.analysis.words))
-    read = replace(state.analysis, identifiers=(near,), words=tuple(words))
+    used = near if state.analysis.used else ""
+    read = replace(state.analysis, identifiers=(near,), words=tuple(words), used=used)
     return replace(state, analysis=read, candidates=(*state.candidates, *added))
 
 
 def _name(analysis: Analysis) -> str:
-    """Return the last part of the query if it is a name; empty if it is a path or no name."""
+    """Return the last part of the name that the query is, or whose users it asks for.
+
+    Empty if it is a path or no name.
+    """
     is_path = any(entity.kind is EntityKind.PATH for entity in analysis.entities)
-    if analysis.kind is not QueryKind.IDENTIFIER or is_path or not analysis.last_names:
-        return ""
-    name = analysis.last_names[0]
-    return name if spelling(name) else ""
+    names = analysis.last_names if analysis.kind is QueryKind.IDENTIFIER else ()
+    if analysis.used:
+        names = (analysis.used.rpartition(".")[2],)
+    return names[0] if names and not is_path and spelling(names[0]) else ""
 
 
 def _is_code(name: str) -> bool:

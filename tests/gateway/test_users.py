@@ -62,10 +62,18 @@ def world(settings):
 
 
 @pytest.fixture
-def search(world):
-    async def searched(text, principal=ASKING, *, explain=False, **filters):
+def answer(world):
+    async def answered(text, principal=ASKING, *, explain=False, **filters):
         request = SearchRequest(query=text, filters=GivenFilters(**filters), explain=explain)
-        return (await service.search(world.dependencies, principal, request)).hits
+        return await service.search(world.dependencies, principal, request)
+
+    return answered
+
+
+@pytest.fixture
+def search(answer):
+    async def searched(*args, **options):
+        return (await answer(*args, **options)).hits
 
     return searched
 
@@ -100,6 +108,42 @@ async def test_a_name_that_nobody_defines_is_searched_as_any_query(search):
     assert places(await search("who calls nothing_of_this_name")) == places(
         await search("who  calls nothing_of_this_name")
     )
+
+
+ABSENT = "no definition is named {}, and the name occurs nowhere there: the hits are only similar"
+
+
+@pytest.mark.parametrize(
+    ("text", "told", "is_unmatched"),
+    [
+        ("who calls frobnicate_pool", [ABSENT.format("'frobnicate_pool'")], True),
+        ("usages of Pool.frobnicate", [ABSENT.format("'frobnicate'")], True),
+        ("who uses frobnication", [ABSENT.format("'frobnication'")], True),
+        ("opn_pool callers", [ABSENT.format("'opn_pool'") + "; did you mean 'open_pool'?"], True),
+        ("who calls step_7", ["no definition is named 'step_7'"], False),
+        ("who calls prepare", [], False),
+        ("who calls open_pool", [], False),
+        ("references to drain", [], False),
+    ],
+)
+async def test_a_name_that_nothing_defines_is_said_to_have_no_users(
+    answer, text, told, is_unmatched
+):
+    found = await answer(text)
+    assert found.hits
+    assert (list(found.notices), found.unmatched) == (told, is_unmatched)
+
+
+async def test_the_users_of_the_name_that_is_spelt_most_like_it_come_first(search):
+    assert (await search("opn_pool callers"))[0].path == "app/stop.py"
+
+
+async def test_a_name_that_the_caller_may_not_see_is_said_to_be_absent(world, answer):
+    world.index("secret/app", {"a.py": "def frobnicate_pool():\n    return 1\n"})
+    one = Principal("bob", Role.READER, Visibility.of(["acme/app"]))
+    asked = "who calls frobnicate_pool"
+    assert list((await answer(asked, one)).notices) == [ABSENT.format("'frobnicate_pool'")]
+    assert list((await answer(asked)).notices) == []
 
 
 async def test_users_in_hidden_repositories_stay_hidden(world, search):
