@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from codelode.definitions import Definition, definition, line_of
@@ -21,6 +21,8 @@ async def assemble(state: SearchState, _backends: Backends) -> SearchState:
     """Add the hits."""
     globs = state.query.filters.symbols
     asked = asked_names(state.analysis.identifiers, globs)
+    if state.query.options.assemble.compact:
+        state = replace(state, ranking=_merged(state.ranking, asked, globs))
     hits = tuple(hit(entry, asked, globs) for entry in state.page)
     if state.query.options.assemble.compact:
         hits = tuple(map(_compacted, hits))
@@ -28,6 +30,30 @@ async def assemble(state: SearchState, _backends: Backends) -> SearchState:
     tokens += sum(estimated_tokens(passage.content) for passage in state.passages.values())
     state = replace(state, hits=hits, tokens=tokens)
     return state.remarked(_too_much(tokens)) if tokens > MAX_TOKENS else state
+
+
+def _merged(
+    ranking: Sequence[Ranked], asked: Sequence[str], globs: Sequence[str]
+) -> tuple[Ranked, ...]:
+    """Merge the pieces of each definition into the best of them, which reaches down to the last.
+
+    As compact hits, all would have the same first line and the same signature.
+    """
+    best: dict[Hashable, Ranked] = {}
+    for entry in ranking:
+        chunk = under_name(entry.candidate.chunk, asked, globs)
+        line = line_of(chunk)
+        key = (chunk.repository, chunk.path, line) if line else chunk.id
+        known = best.setdefault(key, entry)
+        if known.candidate.chunk.end_line < chunk.end_line:
+            best[key] = _reaching(known, chunk.end_line)
+    return tuple(best.values())
+
+
+def _reaching(entry: Ranked, end_line: int) -> Ranked:
+    candidate = entry.candidate
+    chunk = candidate.chunk._replace(end_line=end_line)
+    return entry._replace(candidate=candidate._replace(chunk=chunk))
 
 
 def hit(entry: Ranked, asked: Sequence[str], globs: Sequence[str]) -> Hit:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -384,11 +385,46 @@ def test_the_line_and_the_signature_of_a_compact_hit_are_those_of_its_symbol(
 ):
     chunks, hits = asked_for(path, text, name, compact=True)
 
-    for chunk, hit in zip(chunks, hits, strict=True):
-        if hit.chunk.symbol.endswith(name):
-            assert (hit.line, hit.chunk.start_line, hit.chunk.content) == (line, line, signature)
-            assert hit.chunk.end_line == chunk.end_line
-    assert any(hit.chunk.symbol.endswith(name) for hit in hits)
+    [hit] = [hit for hit in hits if hit.chunk.symbol.endswith(name)]
+    assert (hit.line, hit.chunk.start_line, hit.chunk.content) == (line, line, signature)
+    ends = [one.end_line for one in chunks if one.id == hit.chunk.id or one.symbol == "Session.get"]
+    assert hit.chunk.end_line == (ends[-1] if name == "get" else ends[0])
+
+
+def test_the_pieces_of_a_long_function_are_one_compact_hit_at_the_best_of_their_ranks():
+    chunks, hits = asked_for("a.py", PYTHON, compact=True)
+
+    assert [one.symbol for one in chunks[1:]].count("Session.get") == len(chunks) - 1 > 1
+    places = [(hit.chunk.symbol, hit.chunk.start_line, hit.chunk.end_line) for hit in hits]
+    last = chunks[-1].end_line
+    assert places == [("Session", 1, chunks[0].end_line), ("Session.get", 12, last)]
+    assert [hit.chunk.id for hit in hits] == [chunks[0].id, chunks[1].id]
+
+
+def test_a_page_of_compact_hits_is_full_and_the_next_one_repeats_none():
+    """The ranking is of the pieces of three functions, in turns."""
+    body = "".join(f"    part_{n} = compute(url, argument_{n})\n" for n in range(150))
+    chunks = [
+        chunk
+        for name in "abc"
+        for chunk in asked_for(f"{name}.py", f"def {name}(url):\n{body}", compact=False)[0][:2]
+    ]
+    mixed = [*chunks[::2], *chunks[1::2]]
+    query = SearchQuery(
+        "x", 2, options=Options(assemble=Assemble(compact=True)), visible=EVERYTHING
+    )
+    ranking = by_similarity([Candidate(one, None, 1 - n / 1e3) for n, one in enumerate(mixed)])
+    pages = [
+        asyncio.run(
+            assemble(
+                SearchState(replace(query, offset=offset), ranking=ranking), Backends(None, None)
+            )
+        )
+        for offset in (0, 2)
+    ]
+    shown = [[hit.chunk.path for hit in page.hits] for page in pages]
+    assert shown == [["a.py", "b.py"], ["c.py"]]
+    assert [len(page.ranking) for page in pages] == [3, 3]
 
 
 def test_a_hit_inside_a_long_function_names_the_line_on_which_that_begins():
