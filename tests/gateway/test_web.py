@@ -94,6 +94,22 @@ async def test_the_page_has_the_hits_of_the_api_by_file_in_their_order(two):
         assert f"{len(answer['hits'])} hit" in page.text
 
 
+async def test_the_hits_of_a_file_are_in_the_order_of_their_ranks(tmp_path):
+    lines = "".join(f"    step_{n} = pool.fetch({n}, timeout={n})\n" for n in range(40))
+    names = ("use_sessions", "open_other", "close_sessions")
+    world = World(Settings(data=tmp_path))
+    world.index("acme/app", {"a.py": "".join(f"def {one}(pool):\n{lines}\n\n" for one in names)})
+    async with serving(tmp_path, dependencies=world.dependencies) as (client, _):
+        page = await client.get("/search?q=close_sessions")
+        body = {"query": "close_sessions", "top_k": 30}
+        answer = (await client.post("/api/v1/search", json=body)).json()
+
+    ranges = [f"{hit['start_line']}–{hit['end_line']}" for hit in answer["hits"]]
+    assert answer["hits"][0]["symbol"] == "close_sessions"
+    assert ranges != sorted(ranges, key=lambda one: int(one.partition("–")[0]))
+    assert re.findall(r'class="range">([^<]+)<', page.text) == ranges
+
+
 async def test_code_is_escaped_and_matches_are_marked(two):
     page = await two.get("/search?q=sessions&language=markdown")
 

@@ -67,7 +67,7 @@ class ShownHit:
 
 @dataclass(frozen=True, slots=True)
 class ShownFile:
-    """The hits in one file, by line."""
+    """The hits in one file, by rank."""
 
     repository: str
     path: str
@@ -189,7 +189,7 @@ def _file(found: list[ShownHit], asked: SearchParameters, ref: str) -> ShownFile
         code_url(first.repository, first.path, ref),
         asked.url(repo=[first.repository], not_repo=[]),
         asked.with_value("not_repo", first.repository),
-        tuple(sorted(found, key=lambda one: one.hit.start_line)),
+        tuple(found),
     )
 
 
