@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 import click
 
 from codelode.errors import CodelodeError, InvalidQuery
+from codelode.text.fields import reworded
 
 #: The parameters from which a field may come, if none has the name of the field.
 _PARAMETERS = {
@@ -25,10 +27,6 @@ _PARAMETERS = {
 _NAME = re.compile(r"[A-Z_|]+")
 
 
-#: Matches a field in a text of the gateway: "raise `limit` for more", "filters.paths: 'x' …".
-_FIELD = re.compile(r"`(\w+)`|^(filters\.\w+)(?=:)")
-
-
 def in_own_terms(exc: CodelodeError, command: click.Command) -> CodelodeError:
     """Return the error, with the fields that it names written as on the command line."""
     if not isinstance(exc, InvalidQuery):
@@ -38,7 +36,7 @@ def in_own_terms(exc: CodelodeError, command: click.Command) -> CodelodeError:
 
 def worded(text: str, command: click.Command) -> str:
     """Return the text of an error or a notice, with fields written as options or arguments."""
-    return _FIELD.sub(lambda found: _named(found[1] or found[2], command) or found[0], text)
+    return reworded(text, partial(_named, command=command))
 
 
 def _named(field: str, command: click.Command) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from codelode.display import quoted
 from codelode.mcp.answers import MAX_BYTES, fitting
 from codelode.text.copies import copies_lines
 from codelode.text.excerpts import excerpt
+from codelode.text.fields import reworded
 from codelode.text.links import around, link_ends
 from codelode.text.runs import run_line
 
@@ -93,9 +94,12 @@ def reference_lines(found: ReferenceList) -> list[str]:
 
 
 def _notes_on_names(found: SymbolList | ReferenceList) -> list[str]:
-    """Return the notes, with the argument of the tool instead of the field of the API."""
-    notices = (notice.replace("`limit`", "`top_k`") for notice in found.notices)
-    return notes(notices, found.coverage)
+    """Return the notes; the limit of a list is another argument than that of a graph."""
+    return notes(found.notices, found.coverage, named=_argument_of_list)
+
+
+def _argument_of_list(field: str) -> str:
+    return "`top_k`" if field == "limit" else _argument(field)
 
 
 def _use(one: NameUse) -> str:
@@ -132,15 +136,30 @@ def _signature(hit: Hit, shown: list[str]) -> list[str]:
     return [f"{hit.line}  {code[at].strip()[:200]}"]
 
 
-def notes(notices: Iterable[str], coverage: Iterable[Coverage] = ()) -> list[str]:
-    """Return notes about what the answer lacks: its notices, and files that are not indexed."""
+def _argument(field: str) -> str:
+    """Return the argument of a filter, which all tools name alike; empty for another field."""
+    filtering = field.removeprefix("filters.")
+    return filtering if filtering != field else ""
+
+
+def notes(
+    notices: Iterable[str],
+    coverage: Iterable[Coverage] = (),
+    *,
+    named: Callable[[str], str] = _argument,
+) -> list[str]:
+    """Return notes about what the answer lacks: its notices, and files that are not indexed.
+
+    `named`: see `reworded`.
+    """
     missing = [
         f"{quoted(one.repository)} {quoted(one.ref)} is not complete: "
         f"{counted(one.pending, 'file')} pending, {one.failed:,} failed"
         for one in coverage
         if one.pending or one.failed
     ]
-    return [f"note: {' '.join(text.split())}" for text in (*notices, *missing)]
+    told = (reworded(notice, named) for notice in notices)
+    return [f"note: {' '.join(text.split())}" for text in (*told, *missing)]
 
 
 def file_lines(found: FileLines) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from codelode.text.fields import reworded
 from gateway.api.rest.problems import Problem
 
 #: The two settings that the lab compares.
@@ -49,7 +50,8 @@ _COMMANDS = {
     "failures": "“Failed files and reasons” under “Repositories”",
 }
 _COMMAND = re.compile(r"(run )?`codelode (\w+)(?: [^`\n]*)?`")
-_LIMIT = "raise `limit`"
+#: Fields that remedies name, and what replaces them on the pages.
+_FIELDS = {"limit": "the limit"}
 
 
 def worded(message: str) -> str:
@@ -57,7 +59,7 @@ def worded(message: str) -> str:
 
     Commands without a replacement stay.
     """
-    return _COMMAND.sub(_worded, message).replace(_LIMIT, "raise the limit")
+    return reworded(_COMMAND.sub(_worded, message), lambda field: _FIELDS.get(field, ""))
 
 
 def _worded(command: re.Match[str]) -> str:

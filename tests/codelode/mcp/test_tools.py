@@ -18,7 +18,7 @@ from codelode.mcp.answers import MAX_BYTES, text_answer
 from codelode.mcp.arguments import Narrowing, schema
 from codelode.mcp.server import make_server
 from codelode.mcp.stdio import LocalClient
-from codelode.mcp.text import file_lines
+from codelode.mcp.text import file_lines, notes
 from codelode.mcp.tools import TOOLS
 from codelode.v1 import index_pb2, search_pb2
 from tests.waiting import answered
@@ -109,6 +109,10 @@ async def test_an_exact_search_answers_with_the_lines_of_each_file(gateway):
     )
     (request,) = gateway.requests
     assert (request.pattern, request.limit, request.before_lines) == ("ca.l", 3, 1)
+
+
+def test_a_filter_in_a_note_is_named_as_its_argument():
+    assert notes(["filters.paths: 'x' matches nothing"]) == ["note: paths: 'x' matches nothing"]
 
 
 @pytest.mark.parametrize("names", ["symbols", "references"])
