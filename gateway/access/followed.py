@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
@@ -67,15 +66,22 @@ class FollowedFile(Generic[T]):
         """Read the file at intervals, so that the log soon says what is wrong with it.
 
         Calls `tell` with the value in force, at the beginning and after each change. If it raises a
-        CodelodeError, it is called again.
+        CodelodeError, that is logged, once until the error changes, and it is called again.
         """
         told: T | None = None
+        refused = ""
         while self.path or told is None:
             value = await asyncio.to_thread(self.current)
             if value is not told:
-                with suppress(CodelodeError):
+                try:
                     await asyncio.to_thread(tell, value)
-                    told = value
+                    told, refused = value, ""
+                except CodelodeError as exc:
+                    if str(exc) != refused:
+                        refused = str(exc)
+                        log.warning(
+                            self._event("not_applied"), file=str(self.path or ""), reason=refused
+                        )
             await asyncio.sleep(FOLLOW_INTERVAL_S)
 
     def require(self) -> None:

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from codelode import scopes, sources
-from codelode.errors import InvalidSettings
+from codelode.errors import InvalidSettings, Unavailable
 from gateway.access import followed, rules
 from gateway.access.followed import FollowedFile
 from tests.waiting import until
@@ -58,3 +58,32 @@ async def test_following_outlives_any_error_of_a_parser(tmp_path, monkeypatch):
         assert (file.problem(), following.done()) == ("", False)
     finally:
         following.cancel()
+
+
+async def test_a_value_that_is_refused_is_told_again_and_each_reason_logged_once(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(followed, "FOLLOW_INTERVAL_S", 0.001)
+    reasons = ["Redis is down", "Redis is down", "Redis is full", "Redis is down", ""]
+    taken = []
+
+    def tell(value):
+        if reason := reasons.pop(0):
+            raise Unavailable(reason)
+        taken.append(value)
+
+    path = tmp_path / "file"
+    path.write_text("text")
+    file = FollowedFile(str(path), what="file", parse=lambda content, *, file: content, empty="")
+    with capture_logs() as logs:
+        following = asyncio.create_task(file.follow(tell))
+        try:
+            await until(lambda: taken, "the value to be taken")
+        finally:
+            following.cancel()
+
+    assert taken == ["text"]
+    assert [(line["event"], line["log_level"], line["reason"]) for line in logs] == [
+        ("file_not_applied", "warning", reason)
+        for reason in ("Redis is down", "Redis is full", "Redis is down")
+    ]
