@@ -15,8 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redis import Redis
 
 from codelode.backends import registry
+from codelode.backends.redis.connection import connect
+from codelode.backends.redis.graph import RedisGraph
+from codelode.backends.redis.ledger import RedisLedger
 from codelode.client import Client
 from codelode.cluster import token_file, token_of
 from codelode.environment import MARKER
@@ -108,6 +112,13 @@ class Cluster:
         address = self.facts["grpc"]
         return Client(address, token=token_of(address, self.data))
 
+    def redis(self) -> Redis:
+        """Return a client of the cluster's Redis, to be closed.
+
+        One that is left to the garbage collector may die after its sockets, which warn then.
+        """
+        return connect(self.facts["redis"])
+
     def pids(self, name: str = "") -> list[int]:
         """Return the ids of the cluster's processes whose command line contains `name`."""
         return [
@@ -123,10 +134,11 @@ class Cluster:
         store = registry.chunk_store(settings)
         ids = frozenset(store.ids(name, DEFAULT_REF))
         store.close()
-        ledger, graph = registry.ledger(settings), registry.graph(settings)
-        (status,) = ledger.refs(name)
-        paths = [record.path for record in ledger.all(name, status.ref)]
-        edges = graph.outgoing(name, DEFAULT_REF, paths)
+        with self.redis() as redis:
+            ledger = RedisLedger(redis)
+            (status,) = ledger.refs(name)
+            paths = [record.path for record in ledger.all(name, status.ref)]
+            edges = RedisGraph(redis).outgoing(name, DEFAULT_REF, paths)
         return ids, frozenset(edge for found in edges.values() for edge in found)
 
     def _is_ready(self) -> bool:

@@ -10,6 +10,12 @@ import numpy as np
 
 from codelode.access import EVERYTHING
 from codelode.backends import registry
+from codelode.backends.redis.graph import RedisGraph
+from codelode.backends.redis.ledger import RedisLedger
+from codelode.backends.redis.packages import RedisPackageIndex
+from codelode.backends.redis.references import RedisReferences
+from codelode.backends.redis.symbols import RedisSymbols
+from codelode.backends.redis.table_inventory import RedisTableInventory
 from codelode.model import (
     DEFAULT_REF,
     Chunk,
@@ -51,26 +57,26 @@ def read(cluster, repository):
     """What the cluster's stores hold of the repository at its default ref."""
     settings, name = cluster.settings(), RepositoryName(repository)
     model = registry.embedder(settings)
-    ledger = registry.ledger(settings)
-    (status,) = ledger.refs(name)
-    records = frozenset(ledger.all(name, status.ref))
-    # Those too of which a table alone knows.
-    paths = sorted(
-        {record.path for record in records}
-        | frozenset().union(*registry.table_inventory(settings).paths(name).values())
-    )
+    with cluster.redis() as redis:
+        ledger = RedisLedger(redis)
+        (status,) = ledger.refs(name)
+        records = frozenset(ledger.all(name, status.ref))
+        # Those too of which a table alone knows.
+        paths = sorted(
+            {record.path for record in records}
+            | frozenset().union(*RedisTableInventory(redis).paths(name).values())
+        )
+        tables = (
+            *_edges(RedisGraph(redis), name, paths),
+            *_symbols(RedisSymbols(redis), name, paths),
+            *_names(RedisReferences(redis), name, paths),
+            _published(RedisPackageIndex(redis), name),
+        )
     search = registry.chunk_search(settings, model)
     chunks, vectors = asyncio.run(_found(search, model, name, paths))
-    return Stored(  # type: ignore[call-arg]  # the lengths of the tuples are not in their types
-        _ids(settings, model, name),
-        chunks,
-        *_edges(registry.graph(settings), name, paths),
-        *_symbols(registry.symbols(settings), name, paths),
-        *_names(registry.references(settings), name, paths),
-        _published(registry.packages(settings), name),
-        records,
-        vectors,
-    )
+    ids = _ids(settings, model, name)
+    # The lengths of the tuples are not in their types.
+    return Stored(ids, chunks, *tables, records, vectors)  # type: ignore[call-arg]
 
 
 def assert_same(found, expected):

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from codelode.backends import registry
+from codelode.backends.redis.ledger import RedisLedger
+from codelode.backends.redis.table_inventory import RedisTableInventory
 from codelode.cli.doctor import doctor
 from codelode.model import RunState
 from tests.end_to_end.stored import assert_same, differences, read
@@ -132,8 +133,9 @@ def assert_died(cluster, who, wait_for):
 
 def assert_sound(cluster, run, wait_for):
     """Check that the stores miss nothing of the run and that no stage output is left."""
-    inventory = registry.table_inventory(cluster.settings())
-    wait_for(lambda: run.id not in inventory.stage_outputs(), "all parts to be taken or dropped")
+    with cluster.redis() as redis:
+        outputs = RedisTableInventory(redis).stage_outputs
+        wait_for(lambda: run.id not in outputs(), "all parts to be taken or dropped")
     given = ["--json", "--data", str(cluster.data)]
     examined = CliRunner(env=cluster.environment()).invoke(doctor, given)
     findings = json.loads(examined.stdout)["findings"]
@@ -207,7 +209,8 @@ def test_a_worker_that_dies_as_it_completes_a_run_costs_nothing_and_the_next_run
 
 def summaries(cluster, end):
     """Return the numbers of summaries made and missing."""
-    run = registry.ledger(cluster.settings()).run(end.id)
+    with cluster.redis() as redis:
+        run = RedisLedger(redis).run(end.id)
     return run.summaries, run.summaries_missing
 
 
