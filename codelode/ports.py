@@ -46,7 +46,7 @@ from codelode.model import (
     Symbol,
 )
 from codelode.repository_sources import (
-    Known,
+    FollowedRepository,
     Mode,
     SourceDeclaration,
     SourceOutcome,
@@ -706,7 +706,7 @@ class SourceStates(Protocol):
     def states(self) -> tuple[SourceState, ...]:
         """Return the state of each declared connection, by name, in one round trip."""
 
-    def known(self, name: str) -> tuple[Known, ...]:
+    def known(self, name: str) -> tuple[FollowedRepository, ...]:
         """Return the repositories that are followed for a connection."""
 
     def entrust(self, name: str, owner: str, urls: Mapping[str, str]) -> None:

@@ -45,7 +45,7 @@ class HostVisibility(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedRepository:
     """A repository as its code host lists it."""
 
     id: str  # of the host; stays the same when the repository is renamed or moved
@@ -110,7 +110,7 @@ class RepositoryRules:
             return "a glob of exclude matches"
         return ""
 
-    def left_out_because(self, one: Listed) -> str:
+    def left_out_because(self, one: ListedRepository) -> str:
         """Return why a repository is not followed; empty: it is."""
         if reason := self.name_left_out_because(one.name):
             return reason
@@ -118,7 +118,7 @@ class RepositoryRules:
             return "it has none of the topics"
         return self._kind_left_out(one)
 
-    def _kind_left_out(self, one: Listed) -> str:
+    def _kind_left_out(self, one: ListedRepository) -> str:
         if self.visibility and one.visibility not in self.visibility:
             return f"it is {one.visibility}"
         if one.is_fork and not self.forks:

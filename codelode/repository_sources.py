@@ -76,7 +76,7 @@ class Change:
     reason: str = ""
 
 
-class Former(NamedTuple):
+class FormerName(NamedTuple):
     """A name that a renamed repository had here before, and the URL that it had then."""
 
     name: str
@@ -84,36 +84,39 @@ class Former(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class FollowedRepository:
     """A followed repository: its identity at the host and here, and what was last done with it."""
 
     id: str  # of the host
     listed: str  # its name at the host
     name: str  # its name here
     url: str
-    pushed: str = ""  # `Listed.pushed` when runs of it were last started
+    pushed: str = ""  # `ListedRepository.pushed` when runs of it were last started
     run_at: float = 0.0  # when runs of it were last started, seconds since the epoch
     missing_since: float = 0.0  # seconds since the epoch; 0: the host lists it
-    replaces: tuple[Former, ...] = ()  # removed from the index when this one is indexed
+    replaces: tuple[FormerName, ...] = ()  # removed from the index when this one is indexed
     seen: str = ""  # digest of the indexed commits at its last check, if the host reports no pushes
     unchanged: int = 0  # consecutive checks without news, if the host reports no pushes
     default_branch: str = ""  # at the host when runs were last started; empty: the host did not say
 
 
-def packed(known: Iterable[Known]) -> bytes:
+def packed(known: Iterable[FollowedRepository]) -> bytes:
     """Return the bytes to store."""
     rows = [asdict(one) for one in known]
     return zlib.compress(json.dumps(rows, separators=(",", ":")).encode())
 
 
-def unpacked(stored: bytes) -> tuple[Known, ...]:
+def unpacked(stored: bytes) -> tuple[FollowedRepository, ...]:
     """Return the repositories of the bytes that `packed` made."""
     rows = json.loads(zlib.decompress(stored))
-    return tuple(Known(**{**row, "replaces": tuple(map(_former, row["replaces"]))}) for row in rows)
+    return tuple(
+        FollowedRepository(**{**row, "replaces": tuple(map(_former, row["replaces"]))})
+        for row in rows
+    )
 
 
-def _former(stored: str | list[str]) -> Former:
-    return Former(stored, "") if isinstance(stored, str) else Former(*stored)
+def _former(stored: str | list[str]) -> FormerName:
+    return FormerName(stored, "") if isinstance(stored, str) else FormerName(*stored)
 
 
 @dataclass(frozen=True, slots=True)

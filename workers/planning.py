@@ -233,7 +233,7 @@ def _with_dependents(
     returns the layout of the commit, or None if it is unchanged.
     """
     before = services.packages.published_by(repository, ref).fingerprints
-    known = imports.Known(
+    known = imports.IndexLookups(
         exists=partial(services.ledger.exists, repository, ref),
         incoming=partial(services.graph.incoming, repository, ref),
         waiting=partial(_having, services, repository, ref),

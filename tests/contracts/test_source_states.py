@@ -16,8 +16,8 @@ from codelode.backends.redis.sources import RedisSourceStates
 from codelode.repository_sources import (
     Action,
     Change,
-    Former,
-    Known,
+    FollowedRepository,
+    FormerName,
     Mode,
     SourceDeclaration,
     SourceOutcome,
@@ -28,8 +28,10 @@ from codelode.repository_sources import (
 from codelode.request_budget import RequestBudget
 
 DECLARED = SourceDeclaration("work", "gitea", "git.example/", 300, "rules", 1_200)
-OLD = (Former("old", "https://git.example/acme/old"),)
-KNOWN = (Known("1", "acme/app", "app", "https://git.example/acme/app", "t", 1.5, 0.0, OLD),)
+OLD = (FormerName("old", "https://git.example/acme/old"),)
+KNOWN = (
+    FollowedRepository("1", "acme/app", "app", "https://git.example/acme/app", "t", 1.5, 0.0, OLD),
+)
 CHANGES = (Change(Action.RENAME, "app", "was old"),)
 BUDGET = RequestBudget(5_000, 4_998, 1_000.0)
 OUTCOME = SourceOutcome(
@@ -76,7 +78,7 @@ def test_an_outcome_and_repositories_come_back_as_they_were_stored(states):
 def test_former_names_that_were_stored_without_their_url_are_known():
     stored = zlib.compress(json.dumps([{**asdict(KNOWN[0]), "replaces": ["old"]}]).encode())
 
-    assert unpacked(stored) == (replace(KNOWN[0], replaces=(Former("old", ""),)),)
+    assert unpacked(stored) == (replace(KNOWN[0], replaces=(FormerName("old", ""),)),)
 
 
 def test_what_git_may_read_is_replaced_by_the_owner_alone_and_leaves_with_its_connection(states):

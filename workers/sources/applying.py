@@ -15,7 +15,7 @@ from codelode.ledger import Ledger
 from codelode.model import ALL_FILES, DEFAULT_REF, Repository, RepositoryName, Run, RunState
 from codelode.registration import register
 from codelode.repository_rules import RepositoryRules
-from codelode.repository_sources import Action, Known
+from codelode.repository_sources import Action, FollowedRepository
 from workers.sources.reconcile import Step, is_replaced
 
 
@@ -66,7 +66,7 @@ class PlanApplier:
                 self._ledger.set_patterns(name, include=(), exclude=())
             self._index(name, name)
 
-    def _register(self, known: Known, before: Known | None) -> None:
+    def _register(self, known: FollowedRepository, before: FollowedRepository | None) -> None:
         """Register a new or renamed repository, and index the refs that it had under its last name.
 
         A renamed one keeps its label and patterns; a new one gets the label of the rules.
@@ -89,7 +89,9 @@ class PlanApplier:
         self._ledger.set_label(name, label)
         self._index(name, replaced.name if replaced else name)
 
-    def _replaced(self, known: Known, before: Known | None) -> Repository | None:
+    def _replaced(
+        self, known: FollowedRepository, before: FollowedRepository | None
+    ) -> Repository | None:
         """Return a renamed repository as it is registered under its most recent former name.
 
         A name whose first run failed is not registered any more, so the one before it counts. None:
@@ -100,7 +102,7 @@ class PlanApplier:
         found = (self._ledger.get(RepositoryName(name)) for name in names)
         return next((one for one in found if one is not None), None)
 
-    def _move(self, known: Known) -> None:
+    def _move(self, known: FollowedRepository) -> None:
         found = self._ledger.get(RepositoryName(known.name))
         if found is not None:
             self._ledger.register(replace(found, url=known.url))
@@ -126,8 +128,8 @@ class PlanApplier:
                 self._outbox.pull(run, is_late=True)
 
     def remove_former_names(
-        self, known: Sequence[Known], *, except_for: Collection[str] = ()
-    ) -> tuple[Known, ...]:
+        self, known: Sequence[FollowedRepository], *, except_for: Collection[str] = ()
+    ) -> tuple[FollowedRepository, ...]:
         """Return the repositories, and remove the former names of those that are indexed now.
 
         `except_for`: former names that stay for now.
@@ -136,7 +138,9 @@ class PlanApplier:
             self._remove_former_names_of(one, except_for) if one.replaces else one for one in known
         )
 
-    def _remove_former_names_of(self, known: Known, except_for: Collection[str]) -> Known:
+    def _remove_former_names_of(
+        self, known: FollowedRepository, except_for: Collection[str]
+    ) -> FollowedRepository:
         if not self._is_indexed(RepositoryName(known.name)):
             return known
         left = tuple(one for one in known.replaces if one.name in except_for)

@@ -30,7 +30,7 @@ class Token:
 
 
 async def token(
-    asked: Host,
+    host: Host,
     connection: Connection,
     private_key: str,
     *,
@@ -49,10 +49,10 @@ async def token(
         installation = connection.app.installation
         if not installation:
             path = f"{rest}/orgs/{quote(connection.organisation, safe='')}/installation"
-            installation = str((await asked.ask_as(as_app, "GET", path))["id"])
+            installation = str((await host.ask_as(as_app, "GET", path))["id"])
         path = f"{rest}/app/installations/{quote(installation, safe='')}/access_tokens"
         body = {"permissions": dict(permissions)} if permissions else None
-        made = await asked.ask_as(as_app, "POST", path, body)
+        made = await host.ask_as(as_app, "POST", path, body)
     except (Refused, Missing, Unprocessable) as exc:  # 422: the app lacks the permissions
         raise (Missing if isinstance(exc, Missing) else Refused)(
             f"{exc}; check the id and the private key of the app, that it is installed in the "
@@ -77,13 +77,13 @@ class Authorization:
         self._renewing = asyncio.Lock()
         self._token = Token("", 0.0)
 
-    async def __call__(self, asked: Host, refused: str) -> str:
+    async def __call__(self, host: Host, refused: str) -> str:
         """Return the header of a request. `refused`: the one that the host has refused, if any."""
         async with self._renewing:
             now = self._now()
             if self._token.expires_at - now < LEFT_S or refused == self._header:
                 self._token = await token(
-                    asked, self._connection, self._private_key, rest=self._rest, now=now
+                    host, self._connection, self._private_key, rest=self._rest, now=now
                 )
             return self._header
 

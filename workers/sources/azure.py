@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from codelode.repository_rules import HostVisibility, Listed
+from codelode.repository_rules import HostVisibility, ListedRepository
 from codelode.sources import Connection
 from workers.sources.http import Host
 from workers.sources.pages import Pages, Params
@@ -27,17 +27,17 @@ def host(connection: Connection, token: str, pages: Pages) -> Host:
     return Host(f"{connection.url}/{organisation}", {"Authorization": f"Basic {pair}"}, pages)
 
 
-async def repositories(asked: Host, connection: Connection) -> AsyncIterator[Listed]:
+async def repositories(host: Host, connection: Connection) -> AsyncIterator[ListedRepository]:
     """Yield the repositories of all projects that the token reads; a disabled one is archived."""
-    async for row in asked.rows("/_apis/git/repositories", _VERSION, within="value"):
+    async for row in host.rows("/_apis/git/repositories", _VERSION, within="value"):
         yield _listed(row, connection)
 
 
-def _listed(row: Mapping[str, Any], connection: Connection) -> Listed:
+def _listed(row: Mapping[str, Any], connection: Connection) -> ListedRepository:
     project = row["project"]
     path = f"{quote(project['name'], safe='')}/_git/{quote(row['name'], safe='')}"
     is_public = project.get("visibility") == "public"
-    return Listed(
+    return ListedRepository(
         id=row["id"],
         name=f"{connection.organisation}/{project['name']}/{row['name']}",
         url=f"{connection.root}/{connection.organisation}/{path}",

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from codelode.repository_rules import HostVisibility, Listed
+from codelode.repository_rules import HostVisibility, ListedRepository
 from codelode.sources import Connection
 from workers.sources.http import Host
 from workers.sources.pages import Pages, Params
@@ -32,11 +32,11 @@ def server(connection: Connection, token: str, pages: Pages) -> Host:
     return Host(f"{connection.url}/rest/api/latest", headers, pages)
 
 
-async def repositories(asked: Host, connection: Connection) -> AsyncIterator[Listed]:
+async def repositories(host: Host, connection: Connection) -> AsyncIterator[ListedRepository]:
     """Yield the repositories of the workspace that the token reads."""
     path = f"/repositories/{quote(connection.organisation, safe='')}"
-    async for row in asked.rows(path, _PAGE, within="values"):
-        yield Listed(
+    async for row in host.rows(path, _PAGE, within="values"):
+        yield ListedRepository(
             id=row["uuid"],
             name=row["full_name"],
             url=f"{connection.root}/{row['full_name']}.git",
@@ -49,7 +49,9 @@ async def repositories(asked: Host, connection: Connection) -> AsyncIterator[Lis
         )
 
 
-async def repositories_of_server(asked: Host, connection: Connection) -> AsyncIterator[Listed]:
+async def repositories_of_server(
+    host: Host, connection: Connection
+) -> AsyncIterator[ListedRepository]:
     """Yield the repositories of a project, or of the server, that the token reads.
 
     The server does not say when something was pushed.
@@ -58,13 +60,13 @@ async def repositories_of_server(asked: Host, connection: Connection) -> AsyncIt
     path = f"/projects/{project}/repos" if project else "/repos"
     # The list of a project includes archived repositories; that of the server does so on request.
     params = _PAGE_OF_SERVER if project else {**_PAGE_OF_SERVER, "archived": "ALL"}
-    async for row in asked.rows(path, params, within="values"):
+    async for row in host.rows(path, params, within="values"):
         yield _of_server(row, connection)
 
 
-def _of_server(row: Mapping[str, Any], connection: Connection) -> Listed:
+def _of_server(row: Mapping[str, Any], connection: Connection) -> ListedRepository:
     name = f"{row['project']['key'].lower()}/{row['slug']}"
-    return Listed(
+    return ListedRepository(
         id=str(row["id"]),
         name=name,
         url=f"{connection.root}/{name}.git",

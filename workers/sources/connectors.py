@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass
 
 from codelode.host_permissions import HostPermissions
-from codelode.repository_rules import Listed
+from codelode.repository_rules import ListedRepository
 from codelode.sources import Connection, HostKind
 from workers.sources import azure, bitbucket, gitea, github, gitlab
 from workers.sources.http import Host
@@ -18,12 +18,16 @@ class Connector:
     """The functions that read one kind of host."""
 
     host: Callable[[Connection, str, Pages], Host]
-    repositories: Callable[[Host, Connection], AsyncIterator[Listed]]
+    repositories: Callable[[Host, Connection], AsyncIterator[ListedRepository]]
     permissions: Callable[[Host, Connection], Awaitable[HostPermissions]] | None = None
     #: Returns the repositories, given those of the last listing, without listing all; None if all
     #: must be listed. The next complete listing has the changes that it misses.
     changed: (
-        Callable[[Host, Connection, Sequence[Listed]], Awaitable[Sequence[Listed] | None]] | None
+        Callable[
+            [Host, Connection, Sequence[ListedRepository]],
+            Awaitable[Sequence[ListedRepository] | None],
+        ]
+        | None
     ) = None
 
 

@@ -29,11 +29,11 @@ from codelode.model import (
     RunState,
 )
 from codelode.ports import SourceStates
-from codelode.repository_rules import Listed, RepositoryRules
+from codelode.repository_rules import ListedRepository, RepositoryRules
 from codelode.repository_sources import (
     MAX_CHANGES,
     Change,
-    Known,
+    FollowedRepository,
     Mode,
     SourceDeclaration,
     SourceOutcome,
@@ -74,7 +74,7 @@ class Before(NamedTuple):
     """The last listing of a connection."""
 
     connection: Connection
-    listed: Sequence[Listed]
+    listed: Sequence[ListedRepository]
     partial: int = 0  # number of partial listings since the last complete one, this one included
 
 
@@ -162,7 +162,7 @@ class SourceSync:
         if left != known:
             self._finish(state, owner, state.outcome, left)
 
-    def _former_names_in_use(self, known: Sequence[Known]) -> Collection[str]:
+    def _former_names_in_use(self, known: Sequence[FollowedRepository]) -> Collection[str]:
         """Return former names for which somebody started a run after the repository was renamed.
 
         They stay until the next listing, because another repository may have the name now.
@@ -183,7 +183,7 @@ class SourceSync:
         state: SourceState,
         owner: str,
         outcome: SourceOutcome,
-        known: Sequence[Known] | None,
+        known: Sequence[FollowedRepository] | None,
     ) -> None:
         if known is not None:
             self._entrust(state.declared.name, owner, known)
@@ -212,7 +212,7 @@ class SourceSync:
         hosts: list[Host],
         owner: str,
         outbox: Outbox,
-    ) -> tuple[SourceOutcome, Sequence[Known] | None]:
+    ) -> tuple[SourceOutcome, Sequence[FollowedRepository] | None]:
         started = self._now()
         listed = await self._listed(connection, hosts, is_asked=state.is_asked)
         planned = await asyncio.to_thread(self._planned, connection, state, listed)
@@ -231,7 +231,7 @@ class SourceSync:
 
     async def _listed(
         self, connection: Connection, hosts: list[Host], *, is_asked: bool
-    ) -> Sequence[Listed]:
+    ) -> Sequence[ListedRepository]:
         """Return all repositories of the connection; one that is listed twice counts once.
 
         A partial listing reads only what has changed since the last one, and keeps the rest of it.
@@ -245,7 +245,7 @@ class SourceSync:
         if is_asked or before is None or before.connection != connection:
             before = Before(connection, (), MOST_PARTIAL)  # so that the listing is complete
 
-        async def read(host: Host) -> Sequence[Listed]:
+        async def read(host: Host) -> Sequence[ListedRepository]:
             if connector.changed and before.partial < MOST_PARTIAL:
                 changed = await connector.changed(host, connection, before.listed)
                 if changed is not None:
@@ -262,7 +262,7 @@ class SourceSync:
         return await read_host(host, read)
 
     def _planned(
-        self, connection: Connection, state: SourceState, listed: Sequence[Listed]
+        self, connection: Connection, state: SourceState, listed: Sequence[ListedRepository]
     ) -> Plan:
         assert connection.repositories is not None
         known = self._states.known(connection.name)
@@ -280,7 +280,7 @@ class SourceSync:
 
     def _applied(
         self, connection: Connection, planned: Plan, owner: str, outbox: Outbox
-    ) -> tuple[Sequence[Step], Sequence[Known]]:
+    ) -> tuple[Sequence[Step], Sequence[FollowedRepository]]:
         """Apply the planned steps; return the applied ones, and what is followed now."""
         assert connection.repositories is not None
         # Runs of the repositories that were followed before may still need the token.
@@ -291,7 +291,7 @@ class SourceSync:
         applied = [applier.apply(step) for step in planned.steps]
         return applied, applier.remove_former_names(known_after(applied))
 
-    def _entrust(self, name: str, owner: str, known: Sequence[Known]) -> None:
+    def _entrust(self, name: str, owner: str, known: Sequence[FollowedRepository]) -> None:
         """Let git use the token of the connection for exactly these repositories."""
         self._states.entrust(name, owner, {one.name: one.url for one in known})
 
@@ -366,7 +366,10 @@ def _is_on_trial(run: Run) -> bool:
 
 
 def _unchanged(
-    state: SourceState, outcome: SourceOutcome, listed: Sequence[Listed], steps: Sequence[Step]
+    state: SourceState,
+    outcome: SourceOutcome,
+    listed: Sequence[ListedRepository],
+    steps: Sequence[Step],
 ) -> int:
     """Return the number of consecutive listings without news; `outcome` is that of the last one.
 

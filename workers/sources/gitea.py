@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 from codelode.host_permissions import HostPermissions, PermissionsBuilder
-from codelode.repository_rules import HostVisibility, Listed
+from codelode.repository_rules import HostVisibility, ListedRepository
 from codelode.sources import Connection
 from workers.sources.http import Host, Missing, Refused
 from workers.sources.pages import Pages, Params
@@ -37,16 +37,16 @@ def host(connection: Connection, token: str, pages: Pages) -> Host:
     return Host(f"{connection.url}/api/v1", {"Authorization": f"token {token}"}, pages)
 
 
-async def repositories(asked: Host, connection: Connection) -> AsyncIterator[Listed]:
+async def repositories(host: Host, connection: Connection) -> AsyncIterator[ListedRepository]:
     """Yield the repositories that the token reads, of the server or of an owner."""
-    owner = await _owner(asked, connection.organisation) if connection.organisation else ""
-    async for row in asked.rows("/repos/search", {**_SEARCH, **_owned(owner)}, within="data"):
+    owner = await _owner(host, connection.organisation) if connection.organisation else ""
+    async for row in host.rows("/repos/search", {**_SEARCH, **_owned(owner)}, within="data"):
         yield _listed(row, connection)
 
 
 async def changed(
-    asked: Host, connection: Connection, before: Sequence[Listed]
-) -> Sequence[Listed] | None:
+    host: Host, connection: Connection, before: Sequence[ListedRepository]
+) -> Sequence[ListedRepository] | None:
     """Return the repositories, given those of the last listing: one request if nothing changed.
 
     A repository that was pushed to or created is the latest updated one, so it is on the first
@@ -59,25 +59,25 @@ async def changed(
         return None
     owned = _owned(before[0].owner if connection.organisation else "")
     found, total = {one.id: one for one in before}, None
-    async for page in asked.pages("/repos/search", {**_LATEST, **owned}, within="data"):
+    async for page in host.pages("/repos/search", {**_LATEST, **owned}, within="data"):
         rows, total = [_listed(row, connection) for row in page.rows], page.total
         found |= {one.id: one for one in rows}
         if rows and _updated(rows[-1]) < newest - _LATE_S:
             break
     if any(one.is_mirror for one in found.values()):
         mirrors = {**_SEARCH, **owned, "mode": "mirror"}
-        async for row in asked.rows("/repos/search", mirrors, within="data"):
+        async for row in host.rows("/repos/search", mirrors, within="data"):
             found[str(row["id"])] = _listed(row, connection)
     return tuple(found.values()) if len(found) == total else None
 
 
-async def _owner(asked: Host, name: str) -> str:
+async def _owner(host: Host, name: str) -> str:
     """Return the id of an organisation or a user."""
     name = quote(name, safe="")
     try:
-        found = await asked.get(f"/orgs/{name}")
+        found = await host.get(f"/orgs/{name}")
     except Missing:
-        found = await asked.get(f"/users/{name}")
+        found = await host.get(f"/users/{name}")
     return str(found["id"])
 
 
@@ -86,14 +86,14 @@ def _owned(owner: str) -> Params:
     return {"uid": owner, "exclusive": "true"} if owner else {}
 
 
-def _updated(one: Listed) -> float:
+def _updated(one: ListedRepository) -> float:
     return datetime.fromisoformat(one.pushed).timestamp()
 
 
-def _listed(row: Mapping[str, Any], connection: Connection) -> Listed:
+def _listed(row: Mapping[str, Any], connection: Connection) -> ListedRepository:
     hidden = HostVisibility.INTERNAL if row["internal"] else HostVisibility.PRIVATE
     is_open = not row["private"] and not row["internal"]
-    return Listed(
+    return ListedRepository(
         id=str(row["id"]),
         name=row["full_name"],
         url=f"{connection.url}/{row['full_name']}.git",
@@ -110,13 +110,13 @@ def _listed(row: Mapping[str, Any], connection: Connection) -> Listed:
     )
 
 
-async def permissions(asked: Host, connection: Connection) -> HostPermissions:
+async def permissions(host: Host, connection: Connection) -> HostPermissions:
     """Return who may read the code of which repositories."""
     built = PermissionsBuilder()
-    public, has_hidden_public = await _repositories(asked, connection, built)
-    emails = await _verified_emails(asked)
-    users = [user async for user in asked.rows("/admin/users", _PAGE) if _may_log_in(user)]
-    await _check_sudo(asked, users)
+    public, has_hidden_public = await _repositories(host, connection, built)
+    emails = await _verified_emails(host)
+    users = [user async for user in host.rows("/admin/users", _PAGE) if _may_log_in(user)]
+    await _check_sudo(host, users)
     async with asyncio.TaskGroup() as group:
         for user in users:
             account = str(user["id"])
@@ -127,7 +127,7 @@ async def permissions(asked: Host, connection: Connection) -> HostPermissions:
             params = _SEARCH if needs_all else {**_SEARCH, "is_private": "true"}
             if not needs_all:
                 built.grant(account, public)
-            group.create_task(_grant(asked, built, account, user["login"], params))
+            group.create_task(_grant(host, built, account, user["login"], params))
     return built.built()
 
 
@@ -135,7 +135,7 @@ def _may_log_in(user: Mapping[str, Any]) -> bool:
     return bool(user["active"] and not user["prohibit_login"])
 
 
-async def _check_sudo(asked: Host, users: Sequence[Mapping[str, Any]]) -> None:
+async def _check_sudo(host: Host, users: Sequence[Mapping[str, Any]]) -> None:
     """Raise Refused if the server ignores the header Sudo.
 
     A proxy that drops the header would let everyone read what the administrator reads.
@@ -143,17 +143,17 @@ async def _check_sudo(asked: Host, users: Sequence[Mapping[str, Any]]) -> None:
     login = next((user["login"] for user in users if not user["is_admin"]), None)
     if login is None:
         return
-    found = await asked.get("/user", headers={"Sudo": login})
+    found = await host.get("/user", headers={"Sudo": login})
     if found["login"] != login:
         raise Refused("the server ignores the header Sudo; let proxies in front of it pass it on")
 
 
 async def _repositories(
-    asked: Host, connection: Connection, built: PermissionsBuilder
+    host: Host, connection: Connection, built: PermissionsBuilder
 ) -> tuple[list[str], bool]:
     """Add all repositories; return the public ones, and whether a private organisation has some."""
     public, has_hidden_public = [], False
-    async for row in asked.rows("/repos/search", _SEARCH, within="data"):
+    async for row in host.rows("/repos/search", _SEARCH, within="data"):
         if connection.organisation.lower() not in ("", row["owner"]["login"].lower()):
             continue
         urls = [f"{connection.url}/{row['full_name']}", row["clone_url"], row["ssh_url"]]
@@ -164,20 +164,20 @@ async def _repositories(
     return public, has_hidden_public
 
 
-async def _verified_emails(asked: Host) -> dict[str, list[str]]:
+async def _verified_emails(host: Host) -> dict[str, list[str]]:
     """Return the e-mail addresses that the server says are verified, by account."""
     found: dict[str, list[str]] = defaultdict(list)
-    async for row in asked.rows("/admin/emails", _PAGE):
+    async for row in host.rows("/admin/emails", _PAGE):
         if row["verified"]:
             found[str(row["user_id"])].append(row["email"])
     return found
 
 
 async def _grant(
-    asked: Host, built: PermissionsBuilder, account: str, login: str, params: Params
+    host: Host, built: PermissionsBuilder, account: str, login: str, params: Params
 ) -> None:
     """Add what an account may read; nothing if the account is gone or hidden from the token."""
-    seen = asked.rows("/repos/search", params, headers={"Sudo": login}, within="data")
-    with asked.list_may_be_withheld():
+    seen = host.rows("/repos/search", params, headers={"Sudo": login}, within="data")
+    with host.list_may_be_withheld():
         readable = [str(row["id"]) async for row in seen if row["permissions"]["pull"]]
         built.grant(account, readable)

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from codelode.errors import CodelodeError, Unavailable
 from codelode.host_permissions import HostPermissions, PermissionsBuilder
-from codelode.repository_rules import HostVisibility, Listed
+from codelode.repository_rules import HostVisibility, ListedRepository
 from codelode.sources import Connection
 from workers.sources import apps
 from workers.sources.http import Host, Missing, Refused
@@ -59,11 +59,11 @@ def rest(connection: Connection) -> str:
     return "" if connection.url == _CLOUD else "/v3"
 
 
-async def repositories(asked: Host, connection: Connection) -> AsyncIterator[Listed]:
+async def repositories(host: Host, connection: Connection) -> AsyncIterator[ListedRepository]:
     """Yield the repositories of the organisation that the token reads."""
     path = f"{rest(connection)}/orgs/{quote(connection.organisation, safe='')}/repos"
-    async for row in asked.rows(path, {**_PAGE, "type": "all"}):
-        yield Listed(
+    async for row in host.rows(path, {**_PAGE, "type": "all"}):
+        yield ListedRepository(
             id=str(row["id"]),
             name=row["full_name"],
             url=f"{connection.url}/{row['full_name']}.git",
@@ -83,17 +83,17 @@ def _visibility(row: Mapping[str, Any]) -> HostVisibility:
     return HostVisibility(row.get("visibility") or usual)
 
 
-async def permissions(asked: Host, connection: Connection) -> HostPermissions:
+async def permissions(host: Host, connection: Connection) -> HostPermissions:
     """Return who may read which repositories of the organisation."""
-    read = _Reading(asked, connection, PermissionsBuilder())
+    read = _Reading(host, connection, PermissionsBuilder())
     return await read()
 
 
 class _Reading:
     """Reads the permissions of an organisation once."""
 
-    def __init__(self, asked: Host, connection: Connection, built: PermissionsBuilder) -> None:
-        self._asked, self._built = asked, built
+    def __init__(self, host: Host, connection: Connection, built: PermissionsBuilder) -> None:
+        self._host, self._built = host, built
         self._login = connection.organisation
         self._url = connection.url
         self._rest = rest(connection)
@@ -145,12 +145,12 @@ class _Reading:
 
     async def _has_base_permission(self) -> bool:
         """Return whether every member may read every repository; False if that is hidden."""
-        found = await self._asked.get(self._path)
+        found = await self._host.get(self._path)
         return found.get("default_repository_permission") not in (None, "none")
 
     async def _teams(self) -> None:
         async with asyncio.TaskGroup() as group:
-            async for team in self._asked.rows(f"{self._path}/teams", _PAGE):
+            async for team in self._host.rows(f"{self._path}/teams", _PAGE):
                 group.create_task(self._team(f"{self._path}/teams/{quote(team['slug'], safe='')}"))
 
     async def _team(self, path: str) -> None:
@@ -160,8 +160,8 @@ class _Reading:
 
     async def _ids(self, path: str, params: Params) -> list[str]:
         """Return the ids of a list; none, with a note, if it is gone or hidden from the token."""
-        with self._asked.list_may_be_withheld():
-            return [str(row["id"]) async for row in self._asked.rows(path, params)]
+        with self._host.list_may_be_withheld():
+            return [str(row["id"]) async for row in self._host.rows(path, params)]
         return []
 
     async def _pages(self, query: str, field: str) -> AsyncIterator[Any]:
@@ -169,7 +169,7 @@ class _Reading:
         cursor = None
         while True:
             variables = {"login": self._login, "cursor": cursor}
-            answer = await self._asked.post("/graphql", {"query": query, "variables": variables})
+            answer = await self._host.post("/graphql", {"query": query, "variables": variables})
             page = _page(answer)
             for row in page[field]:
                 yield row

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from codelode.host_permissions import HostPermissions, PermissionsBuilder
-from codelode.repository_rules import HostVisibility, Listed
+from codelode.repository_rules import HostVisibility, ListedRepository
 from codelode.sources import Connection
 from workers.sources.http import Host
 from workers.sources.pages import Pages, Params
@@ -30,7 +30,7 @@ def host(connection: Connection, token: str, pages: Pages) -> Host:
     return Host(f"{connection.url}/api/v4", {"PRIVATE-TOKEN": token}, pages)
 
 
-async def repositories(asked: Host, connection: Connection) -> AsyncIterator[Listed]:
+async def repositories(host: Host, connection: Connection) -> AsyncIterator[ListedRepository]:
     """Yield the projects that the token reads, except those marked for deletion.
 
     Their sizes cost the host much, so they are asked for only if a rule needs them. The time of the
@@ -38,15 +38,15 @@ async def repositories(asked: Host, connection: Connection) -> AsyncIterator[Lis
     """
     rules = connection.repositories
     params: Params = {"statistics": "true"} if rules and rules.max_size_bytes else {}
-    async for row in _projects(asked, connection, params):
+    async for row in _projects(host, connection, params):
         if not row.get("marked_for_deletion_on"):
             yield _listed(row, connection)
 
 
-def _listed(row: Mapping[str, Any], connection: Connection) -> Listed:
+def _listed(row: Mapping[str, Any], connection: Connection) -> ListedRepository:
     path = row["path_with_namespace"]
     has_code = row.get("repository_access_level") != "disabled"
-    return Listed(
+    return ListedRepository(
         id=str(row["id"]),
         name=path,
         url=f"{connection.url}/{path}.git",
@@ -61,35 +61,33 @@ def _listed(row: Mapping[str, Any], connection: Connection) -> Listed:
     )
 
 
-async def permissions(asked: Host, connection: Connection) -> HostPermissions:
+async def permissions(host: Host, connection: Connection) -> HostPermissions:
     """Return who may read the code of which projects."""
     built = PermissionsBuilder()
-    everyone, insiders = await _accounts(asked, connection, built)
-    projects = [row async for row in _projects(asked, connection)]
+    everyone, insiders = await _accounts(host, connection, built)
+    projects = [row async for row in _projects(host, connection)]
     for row in projects:
         urls = [f"{connection.url}/{row['path_with_namespace']}"]
         built.repository(str(row["id"]), [*urls, row["http_url_to_repo"], row["ssh_url_to_repo"]])
     async with asyncio.TaskGroup() as group:
         for row in projects:
             if row["repository_access_level"] != "disabled":
-                group.create_task(_add_members(asked, built, str(row["id"])))
+                group.create_task(_add_members(host, built, str(row["id"])))
     for accounts, visibility in ((everyone, "public"), (insiders, "internal")):
         built.grant_all(accounts, [str(row["id"]) for row in projects if _is_open(row, visibility)])
     return built.built()
 
 
-def _projects(
-    asked: Host, connection: Connection, more: Params | None = None
-) -> AsyncIterator[Any]:
+def _projects(host: Host, connection: Connection, more: Params | None = None) -> AsyncIterator[Any]:
     if not connection.organisation:
-        return asked.rows("/projects", {**_BY_ID, **(more or {})})
+        return host.rows("/projects", {**_BY_ID, **(more or {})})
     path = f"/groups/{quote(connection.organisation, safe='')}/projects"
     group: Params = {**_PAGE, "include_subgroups": "true", "with_shared": "false"}
-    return asked.rows(path, {**group, **(more or {})})
+    return host.rows(path, {**group, **(more or {})})
 
 
 async def _accounts(
-    asked: Host, connection: Connection, built: PermissionsBuilder
+    host: Host, connection: Connection, built: PermissionsBuilder
 ) -> tuple[list[str], list[str]]:
     """Add the accounts of the server; return all of them, and those that are no external users.
 
@@ -100,7 +98,7 @@ async def _accounts(
     insiders: list[str] = []
     if connection.organisation and not (wanted and wanted.emails):
         return everyone, insiders
-    async for row in asked.rows("/users", _BY_ID):
+    async for row in host.rows("/users", _BY_ID):
         if row["state"] != "active":
             continue
         account = str(row["id"])
@@ -112,11 +110,11 @@ async def _accounts(
     return everyone, insiders
 
 
-async def _add_members(asked: Host, built: PermissionsBuilder, project: str) -> None:
+async def _add_members(host: Host, built: PermissionsBuilder, project: str) -> None:
     """Add who reads the code of a project as its member; nobody if the token does not reach it."""
     members = []
-    with asked.list_may_be_withheld():
-        members = [row async for row in asked.rows(f"/projects/{project}/members/all", _PAGE)]
+    with host.list_may_be_withheld():
+        members = [row async for row in host.rows(f"/projects/{project}/members/all", _PAGE)]
     for row in members:
         if row["state"] == "active" and row["access_level"] >= _READS_CODE:
             built.account(str(row["id"]))

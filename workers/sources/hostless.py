@@ -12,17 +12,19 @@ import os
 from codelode.addresses import default_name
 from codelode.errors import Unavailable
 from codelode.host_permissions import address
-from codelode.repository_rules import Listed
+from codelode.repository_rules import ListedRepository
 from codelode.sources import Connection
 
 
-def urls(connection: Connection) -> list[Listed]:
+def urls(connection: Connection) -> list[ListedRepository]:
     """Return the repositories of the list; a repeated address counts once."""
     by_address = {address(url): url for url in connection.urls}
-    return [Listed(id=id, name=default_name(url), url=url) for id, url in by_address.items()]
+    return [
+        ListedRepository(id=id, name=default_name(url), url=url) for id, url in by_address.items()
+    ]
 
 
-def folder(connection: Connection) -> list[Listed]:
+def folder(connection: Connection) -> list[ListedRepository]:
     """Return the repositories directly in a folder. Raises Unavailable if it cannot be listed.
 
     Whether the setting CODELODE_LOCAL_PATHS allows a repository is checked when it is registered.
@@ -32,7 +34,7 @@ def folder(connection: Connection) -> list[Listed]:
             inside = sorted(os.path.realpath(one.path) for one in entries if _is_repository(one))
     except OSError as exc:
         raise Unavailable(f"cannot list the folder {connection.url}: {exc.strerror}") from exc
-    return [Listed(id=path, name=default_name(path), url=path) for path in inside]
+    return [ListedRepository(id=path, name=default_name(path), url=path) for path in inside]
 
 
 def _is_repository(entry: os.DirEntry[str]) -> bool:

@@ -18,8 +18,8 @@ from codelode.addresses import hosted_name, is_local
 from codelode.errors import InvalidQuery
 from codelode.host_permissions import address
 from codelode.model import RepositoryName
-from codelode.repository_rules import Listed, RepositoryRules
-from codelode.repository_sources import Action, Change, Former, Known, fraction
+from codelode.repository_rules import ListedRepository, RepositoryRules
+from codelode.repository_sources import Action, Change, FollowedRepository, FormerName, fraction
 
 #: How many repositories may be removed at once without a confirmation: this number, or this share
 #: of all if that is more.
@@ -65,8 +65,10 @@ class Step:
     """A change, with the followed repository as it is before and after it."""
 
     change: Change
-    known: Known | None  # after the change; None: it is not followed any more
-    before: Known | None = None  # None: it was not followed, or the step leaves it as it is
+    known: FollowedRepository | None  # after the change; None: it is not followed any more
+    before: FollowedRepository | None = (
+        None  # None: it was not followed, or the step leaves it as it is
+    )
     is_reused: bool = False  # its name was another repository's, whose label must not apply to it
 
 
@@ -102,14 +104,14 @@ def _is_news(step: Step) -> bool:
     return step.change.action not in (Action.KEEP, Action.PAUSE, Action.WAIT, Action.CONFLICT)
 
 
-def known_after(steps: Sequence[Step]) -> tuple[Known, ...]:
+def known_after(steps: Sequence[Step]) -> tuple[FollowedRepository, ...]:
     """Return the repositories that are followed after the steps."""
     return tuple(step.known for step in steps if step.known)
 
 
 def reconcile(
-    listed: Sequence[Listed],
-    known: Sequence[Known],
+    listed: Sequence[ListedRepository],
+    known: Sequence[FollowedRepository],
     registered: Registered,
     *,
     rules: RepositoryRules,
@@ -167,7 +169,7 @@ class _Comparing:
         self.names_before: Collection[str] = ()  # of all followed repositories, also former ones
         self.steps: list[Step] = []
 
-    def follow(self, listed: Listed, known: Known) -> None:
+    def follow(self, listed: ListedRepository, known: FollowedRepository) -> None:
         """Add the step for a listed repository that is followed."""
         now = replace(
             known,
@@ -182,7 +184,7 @@ class _Comparing:
         if _is_foreign(known, self._registered, listed.url):
             self.steps.append(_conflict(known, self._registered))
         elif is_renamed and self._is_free(name, listed):
-            former = Former(known.name, known.url)
+            former = FormerName(known.name, known.url)
             renamed = replace(started, name=name, replaces=(*known.replaces, former))
             self._step(Action.RENAME, renamed, known, f"was {known.name}")
         elif known.name not in self._registered.urls and known.name != name:
@@ -198,10 +200,10 @@ class _Comparing:
         else:
             self.keep(now)
 
-    def add(self, listed: Listed) -> None:
+    def add(self, listed: ListedRepository) -> None:
         """Add the step for a listed repository that is not followed."""
         name = self._registered_as(listed) or _name(listed)
-        new = _started(Known(listed.id, listed.name, name, listed.url), listed)
+        new = _started(FollowedRepository(listed.id, listed.name, name, listed.url), listed)
         if not name:
             reason = "no name in codelode can be made of this name; exclude it"
         elif name in self._taken or name in self._registered.followed_elsewhere:
@@ -220,7 +222,7 @@ class _Comparing:
             )
         self.steps.append(Step(Change(Action.CONFLICT, listed.name, reason), None))
 
-    def _registered_as(self, listed: Listed) -> RepositoryName | None:
+    def _registered_as(self, listed: ListedRepository) -> RepositoryName | None:
         """Return the name under which the repository can be adopted; None: there is none.
 
         If there are several, its name at the host is preferred.
@@ -230,13 +232,13 @@ class _Comparing:
         names = [name for name in names if name == own or name in self._registered.adoptable]
         return min(names, key=lambda name: name != own, default=None)
 
-    def _is_free(self, name: str, listed: Listed) -> bool:
+    def _is_free(self, name: str, listed: ListedRepository) -> bool:
         if not name or name in self._taken or name in self._registered.followed_elsewhere:
             return False
         url = self._registered.urls.get(RepositoryName(name))
         return url is None or _location(url) == _location(listed.url)
 
-    def _due_because(self, listed: Listed, known: Known) -> str:
+    def _due_because(self, listed: ListedRepository, known: FollowedRepository) -> str:
         """Return why a repository is indexed again now; empty: it is not."""
         if known.name in self._registered.failed:
             return "its last run failed"
@@ -254,27 +256,27 @@ class _Comparing:
             return f"its host reports a push or another change at {listed.pushed}"
         return "a day has passed" if waited_s >= REFRESH_S * (1 - early) else ""
 
-    def _check_interval_s(self, known: Known, early: float) -> float:
+    def _check_interval_s(self, known: FollowedRepository, early: float) -> float:
         """Return the seconds between checks of a repository whose host does not report pushes."""
         listings = 2**known.unchanged if self._is_unchanged(known) else 1
         if listings == 1:
             return self._every_s * (1 - CHECK_JITTER)
         return self._every_s * listings * (1 - early)
 
-    def _checked(self, known: Known, listed: Listed) -> Known:
+    def _checked(self, known: FollowedRepository, listed: ListedRepository) -> FollowedRepository:
         """Return a repository of which a run is started to look for news."""
         unchanged = min(known.unchanged + 1, MAX_DOUBLINGS) if self._is_unchanged(known) else 0
         seen = self._registered.digests.get(known.name, "")
         return replace(_started(known, listed), seen=seen, unchanged=unchanged)
 
-    def _is_unchanged(self, known: Known) -> bool:
+    def _is_unchanged(self, known: FollowedRepository) -> bool:
         return bool(known.seen) and known.seen == self._registered.digests.get(known.name)
 
     def _step(
         self,
         action: Action,
-        known: Known,
-        before: Known | None,
+        known: FollowedRepository,
+        before: FollowedRepository | None,
         reason: str,
         *,
         is_reused: bool = False,
@@ -284,28 +286,30 @@ class _Comparing:
         change = Change(action, known.name, reason)
         self.steps.append(Step(change, known, before, is_reused=is_reused))
 
-    def pause(self, known: Known) -> None:
+    def pause(self, known: FollowedRepository) -> None:
         """Add the step for a repository that a rule pauses, whether or not it is listed."""
         self._taken.add(known.name)
         change = Change(Action.PAUSE, known.name, "a glob of paused matches")
         self.steps.append(Step(change, known))
 
-    def keep(self, known: Known) -> None:
+    def keep(self, known: FollowedRepository) -> None:
         """Add the step for a repository that stays as it is."""
         self._taken.add(known.name)
         self.steps.append(Step(Change(Action.KEEP, known.name), known))
 
 
-def _started(known: Known, listed: Listed) -> Known:
+def _started(known: FollowedRepository, listed: ListedRepository) -> FollowedRepository:
     """Return a repository with what the host says of the state that a run started now indexes."""
     return replace(known, pushed=listed.pushed, default_branch=listed.default_branch)
 
 
-def _is_paused(known: Known, listed: Listed | None, rules: RepositoryRules) -> bool:
+def _is_paused(
+    known: FollowedRepository, listed: ListedRepository | None, rules: RepositoryRules
+) -> bool:
     return rules.is_paused(listed.name if listed else known.listed)
 
 
-def _name(listed: Listed) -> RepositoryName:
+def _name(listed: ListedRepository) -> RepositoryName:
     """Return the name that the repository gets here; empty: none can be made."""
     try:
         return hosted_name(listed.name)
@@ -313,7 +317,7 @@ def _name(listed: Listed) -> RepositoryName:
         return RepositoryName("")
 
 
-def _names(known: Known) -> tuple[str, ...]:
+def _names(known: FollowedRepository) -> tuple[str, ...]:
     """Return the name of a repository here and its former names that are not removed yet."""
     return (known.name, *(former.name for former in known.replaces))
 
@@ -323,25 +327,28 @@ def _location(url: str) -> str:
     return url if is_local(url) else address(url)
 
 
-def is_replaced(former: Former, url: str) -> bool:
+def is_replaced(former: FormerName, url: str) -> bool:
     """Return whether a former name is still registered with the URL that it had then."""
     return not former.url or _location(url) == _location(former.url)
 
 
-def _is_foreign(known: Known, registered: Registered, *urls: str) -> bool:
+def _is_foreign(known: FollowedRepository, registered: Registered, *urls: str) -> bool:
     """Return whether somebody has registered another repository under the name."""
     url = registered.urls.get(RepositoryName(known.name))
     return url is not None and _location(url) not in map(_location, (known.url, *urls))
 
 
-def _conflict(known: Known, registered: Registered) -> Step:
+def _conflict(known: FollowedRepository, registered: Registered) -> Step:
     """Return the step that stops following a repository whose name another one has now."""
     url = registered.urls[RepositoryName(known.name)]
     return Step(Change(Action.CONFLICT, known.name, f"this is the name of {url} now"), None)
 
 
 def _leaving(
-    known: Known, listed: Mapping[str, Listed], rules: RepositoryRules, now: float
+    known: FollowedRepository,
+    listed: Mapping[str, ListedRepository],
+    rules: RepositoryRules,
+    now: float,
 ) -> Step:
     """Return the step for a followed repository that is not listed, or that the rules exclude."""
     if known.id in listed:
@@ -357,7 +364,7 @@ def _leaving(
 
 
 def _guarded(
-    leaving: Sequence[Step], known: Sequence[Known], *, lists_none: bool
+    leaving: Sequence[Step], known: Sequence[FollowedRepository], *, lists_none: bool
 ) -> tuple[list[Step], str]:
     """Return the steps, and why their removals wait for a confirmation; empty: they do not.
 

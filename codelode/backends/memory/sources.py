@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from codelode.backends.memory.connections import MemoryConnections
 from codelode.repository_sources import (
-    Known,
+    FollowedRepository,
     Mode,
     SourceDeclaration,
     SourceOutcome,
@@ -27,7 +27,7 @@ class MemorySourceStates(MemoryConnections[SourceDeclaration, SourceOutcome]):
                 for name, one in sorted(self._declared.items())
             )
 
-    def known(self, name: str) -> tuple[Known, ...]:
+    def known(self, name: str) -> tuple[FollowedRepository, ...]:
         with self._lock:
             stored = self._contents.get(name)
         return unpacked(stored) if stored else ()

@@ -11,7 +11,7 @@ from codelode.backends.redis.connection import translated
 from codelode.backends.redis.connections import RedisConnections
 from codelode.repository_sources import (
     Change,
-    Known,
+    FollowedRepository,
     Mode,
     SourceDeclaration,
     SourceOutcome,
@@ -33,7 +33,7 @@ class RedisSourceStates(RedisConnections[SourceDeclaration, SourceOutcome]):
             for one in self._stored()
         )
 
-    def known(self, name: str) -> tuple[Known, ...]:
+    def known(self, name: str) -> tuple[FollowedRepository, ...]:
         found = self._read(name)
         return unpacked(found) if found else ()
 

@@ -41,7 +41,7 @@ class Index:
         gone = [path for path in self.files if path not in files]
         items = [WorkItem(path, blob(files[path])) for path in changed]
         items += [WorkItem(path, BlobId("")) for path in gone]
-        known = imports.Known(
+        known = imports.IndexLookups(
             exists=lambda paths: frozenset(paths) & self.files.keys(),
             incoming=lambda paths: self.graph.incoming(REPO, DEFAULT_REF, paths),
             waiting=self._waiting,
@@ -121,7 +121,7 @@ def test_new_paths_and_manifests_make_others_stale_but_contents_do_not():
     index = Index().commit({"a.py": "", "go.mod": "module a.b/c\n"})
 
     def concerned(*items):
-        known = imports.Known(
+        known = imports.IndexLookups(
             exists=lambda paths: frozenset(paths) & index.files.keys(),
             incoming=lambda paths: {},
             waiting=lambda names: (),

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codelode.model import RepositoryName
-from codelode.repository_rules import HostVisibility, Listed, RepositoryRules
-from codelode.repository_sources import Action, Former, Known
+from codelode.repository_rules import HostVisibility, ListedRepository, RepositoryRules
+from codelode.repository_sources import Action, FollowedRepository, FormerName
 from workers.sources.reconcile import REFRESH_S, Registered, changes, known_after, reconcile
 
 NOW = 10_000_000.0
@@ -20,11 +20,11 @@ RULES = RepositoryRules(grace_s=1_000)
 
 
 def listed(id, name, **fields):
-    return Listed(id, name, f"{HOST}/{name}.git", **{"pushed": "1", **fields})
+    return ListedRepository(id, name, f"{HOST}/{name}.git", **{"pushed": "1", **fields})
 
 
 def known(id, name, **fields):
-    return Known(id, name, name, f"{HOST}/{name}.git", "1", NOW, **fields)
+    return FollowedRepository(id, name, name, f"{HOST}/{name}.git", "1", NOW, **fields)
 
 
 def here(*names, **fields):
@@ -94,7 +94,10 @@ def test_a_renamed_repository_is_registered_anew_and_replaces_its_former_name():
 
     assert told(plan) == [(Action.RENAME, "acme/new")]
     (one,) = known_after(plan.steps)
-    assert (one.name, one.replaces) == ("acme/new", (Former("acme/old", f"{HOST}/acme/old.git"),))
+    assert (one.name, one.replaces) == (
+        "acme/new",
+        (FormerName("acme/old", f"{HOST}/acme/old.git"),),
+    )
 
 
 def test_a_push_at_the_time_of_a_rename_starts_no_second_run():
@@ -157,7 +160,7 @@ def test_a_renamed_repository_whose_new_name_is_taken_keeps_its_old_name_and_fol
         (listed("1", "a/a", pushed="2"), known("1", "a/a"), (), "reports a push"),
         (
             listed("1", "a/a", pushed=""),
-            Known("1", "a/a", "a/a", f"{HOST}/a/a", "", NOW - RULES.every_s),
+            FollowedRepository("1", "a/a", "a/a", f"{HOST}/a/a", "", NOW - RULES.every_s),
             (),
             "does not say",
         ),
@@ -173,7 +176,7 @@ def test_a_renamed_repository_whose_new_name_is_taken_keeps_its_old_name_and_fol
         ),
         (
             listed("1", "a/a"),
-            Known("1", "a/a", "a/a", f"{HOST}/a/a", "1", NOW - REFRESH_S),
+            FollowedRepository("1", "a/a", "a/a", f"{HOST}/a/a", "1", NOW - REFRESH_S),
             (),
             "a day",
         ),
@@ -206,7 +209,7 @@ def asked_at(every_s, news, *, listings=40):
     `news`: the listings before which something is pushed.
     """
     rules = RepositoryRules(every_s=every_s)
-    followed: tuple[Known, ...] = (replace(known("1", "a/a"), pushed=""),)
+    followed: tuple[FollowedRepository, ...] = (replace(known("1", "a/a"), pushed=""),)
     revision, found = "r0", []
     for number in range(1, listings):
         revision = f"r{number}" if number in news else revision
@@ -346,7 +349,7 @@ def test_an_empty_listing_removes_nothing_without_a_confirmation():
     ],
 )
 def test_rules_say_why_a_repository_is_left_out(rules, reason):
-    one = Listed(
+    one = ListedRepository(
         *("1", "acme/App", HOST), is_fork=True, is_archived=True, size_bytes=2 * 10**6,
         topics=("search",),
     )  # fmt: skip
@@ -363,7 +366,7 @@ NAMES = st.sampled_from(["a/a", "a/b", "a/c", "b/a"])
 )
 def test_after_any_history_what_is_followed_is_what_the_host_lists(history):
     """Apply plans to a catalog; names and addresses never contradict the last listing."""
-    followed: tuple[Known, ...] = ()
+    followed: tuple[FollowedRepository, ...] = ()
     urls: dict[RepositoryName, str] = {}
     for at, rows in enumerate([*history, *history[-1:]]):
         unique = {name: id for id, name in dict(rows).items()}

@@ -3,19 +3,19 @@
 `read` and `references` return what is written, from the content alone; `bounded` limits it. `links`
 resolves it to edges and is pure too: edges depend on the file's path and on the `Layout` of the
 commit, never on what is indexed. `dependents` finds the unchanged files whose edges a run makes
-stale, by lookups in what is indexed (`Known`); `concerns_others` tells whether there can be any.
-`published` returns the packages that other repositories may import.
+stale, by lookups in what is indexed (`IndexLookups`); `concerns_others` tells whether there can be
+any. `published` returns the packages that other repositories may import.
 """
 
 from workers.parse.ecosystems.layout import Layout, Layouts
 from workers.parse.ecosystems.layout import read as read_layout
-from workers.parse.imports.dependents import Known, concerns_others, dependents
+from workers.parse.imports.dependents import IndexLookups, concerns_others, dependents
 from workers.parse.imports.links import Links, links
 from workers.parse.imports.published import published
 from workers.parse.imports.statements import bounded, read, references
 
 __all__ = [
-    "Known",
+    "IndexLookups",
     "Layout",
     "Layouts",
     "Links",

@@ -24,7 +24,7 @@ _RIVALS = tuple({extension for rules in RULES.values() for extension in rules.ri
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class IndexLookups:
     """Lookups in what the index holds of the ref before the run."""
 
     exists: Callable[[Sequence[str]], frozenset[str]]
@@ -34,7 +34,7 @@ class Known:
     fingerprints: Mapping[str, str]  # of the layout of the last run; empty on the first run
 
 
-def concerns_others(manifest: FileManifest, known: Known) -> bool:
+def concerns_others(manifest: FileManifest, known: IndexLookups) -> bool:
     """Return whether files are added or deleted, or manifests change.
 
     Other changes concern only the changed files themselves.
@@ -47,7 +47,7 @@ def concerns_others(manifest: FileManifest, known: Known) -> bool:
     return any(map(is_manifest, paths)) or bool(frozenset(paths) - known.exists(paths))
 
 
-def dependents(manifest: FileManifest, layout: Layout, known: Known) -> frozenset[str]:
+def dependents(manifest: FileManifest, layout: Layout, known: IndexLookups) -> frozenset[str]:
     """Return the paths of the commit to add to the manifest because their imports are stale."""
     if not known.fingerprints:
         return frozenset()
@@ -62,12 +62,12 @@ def dependents(manifest: FileManifest, layout: Layout, known: Known) -> frozense
     return frozenset(path for path in found if path in layout and path not in listed)
 
 
-def _importers(paths: Sequence[str], known: Known) -> set[str]:
+def _importers(paths: Sequence[str], known: IndexLookups) -> set[str]:
     edges = known.incoming(paths).values() if paths else ()
     return {edge.source for some in edges for edge in some}
 
 
-def _waiting(added: frozenset[str], layout: Layout, known: Known) -> set[str]:
+def _waiting(added: frozenset[str], layout: Layout, known: IndexLookups) -> set[str]:
     if not added:
         return set()
     before = Layout(layout.paths - added)
@@ -102,7 +102,7 @@ def _package(path: str) -> tuple[str, ...]:
     return tuple(path.split("/")[-3:-1])
 
 
-def _changed(layout: Layout, known: Known) -> set[str]:
+def _changed(layout: Layout, known: IndexLookups) -> set[str]:
     """Return the languages whose manifests changed."""
     now = layout.fingerprints()
     kinds = {
@@ -113,7 +113,7 @@ def _changed(layout: Layout, known: Known) -> set[str]:
     return {name for name, rules in RULES.items() if kinds & set(rules.manifests)}
 
 
-def _of_languages(languages: Collection[str], known: Known) -> set[str]:
+def _of_languages(languages: Collection[str], known: IndexLookups) -> set[str]:
     if not languages:
         return set()
     return {
