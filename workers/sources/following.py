@@ -70,7 +70,7 @@ MOST_PARTIAL = 3
 RUNS_LOOKED_AT = 1_000
 
 
-class Before(NamedTuple):
+class LastListing(NamedTuple):
     """The last listing of a connection."""
 
     connection: Connection
@@ -95,7 +95,7 @@ class SourceSync:
         self._local_paths = local_paths
         self._now = now
         self._pages = Pages()
-        self._before: dict[str, Before] = {}  # by connection
+        self._last_listings: dict[str, LastListing] = {}  # by connection
         self._entrusted = set[str]()  # connections for which `_is_entrusted` was true
 
     def due(self) -> tuple[str, ...]:
@@ -241,20 +241,22 @@ class SourceSync:
             return hostless.urls(connection)
         if connection.kind is HostKind.FOLDER:
             return await asyncio.to_thread(hostless.folder, connection)
-        connector, before = CONNECTORS[connection.kind], self._before.get(connection.name)
-        if is_asked or before is None or before.connection != connection:
-            before = Before(connection, (), MOST_PARTIAL)  # so that the listing is complete
+        connector, last = CONNECTORS[connection.kind], self._last_listings.get(connection.name)
+        if is_asked or last is None or last.connection != connection:
+            last = LastListing(connection, (), MOST_PARTIAL)  # so that the listing is complete
 
         async def read(host: Host) -> Sequence[ListedRepository]:
-            if connector.changed and before.partial < MOST_PARTIAL:
-                changed = await connector.changed(host, connection, before.listed)
+            if connector.changed and last.partial < MOST_PARTIAL:
+                changed = await connector.changed(host, connection, last.listed)
                 if changed is not None:
-                    self._before[connection.name] = Before(connection, changed, before.partial + 1)
+                    self._last_listings[connection.name] = LastListing(
+                        connection, changed, last.partial + 1
+                    )
                     return changed
             found = {one.id: one async for one in connector.repositories(host, connection)}
             listed = tuple(found.values())
             if connector.changed:
-                self._before[connection.name] = Before(connection, listed)
+                self._last_listings[connection.name] = LastListing(connection, listed)
             return listed
 
         host = connector.host(connection, connection.secret(), self._pages)
