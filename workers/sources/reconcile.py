@@ -10,6 +10,7 @@ Nothing is read or changed here; `workers.sources.applying` applies the plan.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -192,7 +193,9 @@ class _Comparing:
             # somebody may have chosen it: see `Registered.adoptable`.
             self.add(listed)
         elif known.name not in self._registered.urls:
-            self._step(Action.REGISTER, started, known, "it is not registered any more")
+            self._step(
+                Action.REGISTER, started, known, "it was removed here, or its first run failed"
+            )
         elif _location(self._registered.urls[RepositoryName(known.name)]) != _location(listed.url):
             self._step(Action.MOVE, started, known, f"is at {listed.url}")
         elif reason := self._due_because(listed, known):
@@ -359,8 +362,13 @@ def _leaving(
         reason = "its host has not listed it for the grace period"
         return Step(Change(Action.REMOVE, known.name, reason), None, known)
     left_s = rules.grace_s - (now - since)
-    reason = f"its host does not list it; it leaves in {left_s / 3_600:.1f} h"
+    reason = f"its host does not list it; it leaves in {_spoken(left_s)}"
     return Step(Change(Action.MISS, known.name, reason), replace(known, missing_since=since), known)
+
+
+def _spoken(seconds: float) -> str:
+    """Return a time in hours, or a short one in minutes: `1 min`."""
+    return f"{seconds / 3_600:.1f} h" if seconds >= 5_400 else f"{math.ceil(seconds / 60)} min"
 
 
 def _guarded(

@@ -289,6 +289,7 @@ def test_a_repository_that_is_not_listed_leaves_after_the_time_of_grace():
     rows, present = [listed("1", "a/a")], here("a/a", "a/b")
     first = planned(rows, followed, present)
     assert told(first) == [(Action.MISS, "a/b")]
+    assert first.steps[-1].change.reason == "its host does not list it; it leaves in 17 min"
 
     later = planned(rows, known_after(first.steps), present, now=NOW + 999)
     assert told(later) == [(Action.MISS, "a/b")]
