@@ -18,6 +18,7 @@ from types import FrameType
 import click
 from pydantic import SecretStr
 
+from codelode import sources
 from codelode.backends import registry
 from codelode.cli import data_folder, redis_server
 from codelode.cli.children import (
@@ -162,6 +163,8 @@ def up(
     for name, nearest in unknown_variables().items():
         meant = f"; did you mean {nearest}?" if nearest else "; `codelode settings` lists all"
         _announce(f"{name} is not a setting and has no effect{meant}")
+    if problem := _problem_of_sources(base.sources):
+        _announce(f"{problem}; until it is corrected, no repositories of code hosts are followed")
     with (
         data_folder.locked(base.data_dir),
         redis_server.place_in(base.data_dir / redis_server.FOLDER) as place,
@@ -328,6 +331,16 @@ def _require_sharing(gateways: int) -> None:
     """Raise InvalidSettings if this system does not spread connections over several gateways."""
     if gateways > 1 and sys.platform != "linux":
         raise InvalidSettings("--gateways: only Linux spreads connections over several processes")
+
+
+def _problem_of_sources(file: str) -> str:
+    """Return why the sources file cannot be used; the workers wait until it is corrected."""
+    try:
+        if file:
+            sources.read(Path(file).expanduser())
+    except InvalidSettings as exc:
+        return str(exc)
+    return ""
 
 
 def _local_paths(settings: Settings, allowed: tuple[Path, ...]) -> str:

@@ -251,6 +251,18 @@ def test_a_misspelt_setting_is_told_at_the_start(codelode, monkeypatch):
     )
 
 
+def test_a_sources_file_that_cannot_be_used_is_told_at_the_start(codelode, monkeypatch, tmp_path):
+    file = tmp_path / "sources.yaml"
+    file.write_text("connections:\n  - name: work\n    kind: gitty\n")
+    monkeypatch.setenv("CODELODE_SOURCES", str(file))
+    monkeypatch.setenv("CODELODE_LISTEN", "0.0.0.0:0")  # so that it ends at once
+
+    answer = codelode("up", "--api-port", "0", "--http-port", "0")
+
+    assert answer.err.startswith(f"{file}:3: there is no kind 'gitty'")
+    assert "; until it is corrected, no repositories of code hosts are followed\n" in answer.err
+
+
 def test_an_address_that_others_reach_is_refused_without_a_token(codelode, monkeypatch, tmp_path):
     monkeypatch.setenv("CODELODE_LISTEN", "0.0.0.0:0")
 
