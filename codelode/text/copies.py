@@ -27,6 +27,9 @@ def copies_lines(hit: Hit) -> list[str]:
 def _place(copy: Copy, hit: Hit) -> str:
     """Return the repository of a copy, and its place and similarity if they differ from the hit."""
     at = f"{quoted(copy.path)}:{copy.start_line}-{copy.end_line}"
-    is_there = at == f"{quoted(hit.path)}:{hit.start_line}-{hit.end_line}"
+    # A compact hit begins at its definition, but equal code that ends on a line begins on the same.
+    is_there = (copy.path, copy.end_line) == (hit.path, hit.end_line) and (
+        copy.similarity == 1 or copy.start_line == hit.start_line
+    )
     nearly = "" if copy.similarity == 1 else f" ({int(100 * copy.similarity)} % alike)"
     return f"{quoted(copy.repository)}{'' if is_there else f' {at}'}{nearly}"

@@ -365,6 +365,15 @@ def test_the_repositories_with_copies_are_named(served, gateway):
     assert shown[5] == f"    also in 7 repositories: {', '.join(['acme/fork'] * 5)} and 2 more"
 
 
+def test_a_copy_at_the_place_of_a_compact_hit_is_named_without_its_lines(served, gateway):
+    copies = [fork(end_line=9), fork(repository="acme/app", end_line=9, similarity=0.9)]
+    gateway.hits = [hit(start_line=5, end_line=9, copies=copies)]
+
+    assert "    also in 2 repositories: acme/fork, acme/app a.py:1-9 (90 % alike)\n" in (
+        served("search", "x", "--compact").out
+    )
+
+
 def test_json_has_all_copies_of_a_hit(served, gateway):
     gateway.hits = [hit(copies=[fork()] * 7)]
 
