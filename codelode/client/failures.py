@@ -5,6 +5,7 @@ from __future__ import annotations
 import grpc
 
 from codelode import errors
+from codelode.environment import DEFAULT_SERVER
 
 #: Parts of the details that gRPC itself reports when the connection fails.
 _NO_CONNECTION = (
@@ -55,6 +56,11 @@ def _no_connection(details: str, address: str) -> errors.CodelodeError:
     for part, kind, remedy in _TLS_FAILURES:
         if part in details:
             return kind(f"{address}: {remedy}")
+    if _HTTP in details:
+        return errors.InvalidSettings(
+            f"{address} is a port of HTTP; commands and clients need the port of gRPC, such as "
+            f"{DEFAULT_SERVER}, which `codelode up` prints"
+        )
     if "handshake" in details:
         return errors.Unavailable(f"no TLS connection to {address} ({details})")
     if details.startswith(_NO_CONNECTION[0]) and any(part in details for part in _HUNG_UP):
@@ -71,6 +77,9 @@ def _why(address: str) -> str:
         "CODELODE_TLS_CLIENT_KEY to one that is valid and signed by an authority which it trusts"
     )
 
+
+#: A part of the details for a server that answers like a web server, such as that of REST.
+_HTTP = "http1.x server"
 
 #: Parts of the details for a connection that the other side closed before it answered.
 _HUNG_UP = ("Socket closed", "Connection reset", "recvmsg:")

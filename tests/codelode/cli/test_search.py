@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socketserver
+import threading
 
 import pytest
 
@@ -213,6 +215,23 @@ def test_without_a_gateway_it_says_how_to_start_one(codelode, free_address):
 
     assert answer.status == 2
     assert answer.err == (f"codelode: no gateway at {free_address}; start one with `codelode up`\n")
+
+
+class WebServer(socketserver.StreamRequestHandler):
+    def handle(self):
+        self.rfile.readline()
+        self.wfile.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+
+
+def test_the_address_of_a_web_server_is_told_from_that_of_a_gateway(codelode):
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), WebServer) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        address = f"127.0.0.1:{server.server_address[1]}"
+        answer = codelode("search", "x", "--server", address)
+        server.shutdown()
+
+    assert answer.status == 2
+    assert f"codelode: {address} is a port of HTTP" in answer.err
 
 
 def test_presets_and_options_reach_the_gateway(served, gateway):
