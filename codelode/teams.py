@@ -7,7 +7,8 @@ another way, some only for many requests, and none tells what direct collaborato
 So teams are found in what accounts read:
 
 - The readers of a repository are a team. It has the repositories that most of them read, so that
-  a few direct collaborators among them do not matter.
+  a few direct collaborators among them do not matter. Owners, who read nearly everything, are no
+  part of it.
 - A single account is a team, which has exactly the repositories that it reads.
 
 Those are chosen that save callers most terms for each repository that they have: the greedy method
@@ -127,12 +128,14 @@ class _Reading:
             yield first[row], int.from_bytes(row, "little")
 
     def teams(self) -> Iterator[Team]:
-        """Yield the readers of repositories that have different ones."""
+        """Yield the readers, but for owners, of repositories that have different ones."""
+        limited = _count(self._rows) <= MOST * len(self._addresses)
         different = dict(zip(self._readers(), range(len(self._addresses)), strict=True)).values()
         order = sorted(different, key=lambda number: _spread("".join(self._addresses[number])))
         for number in order[:MAX_LOOKED_AT]:
             word, bit = divmod(number, 64)
-            (readers,) = np.nonzero(self._rows[:, word] >> np.uint64(bit) & np.uint64(1))
+            is_read = self._rows[:, word] >> np.uint64(bit) & np.uint64(1) != 0
+            (readers,) = np.nonzero(is_read & limited)
             step = ceil(len(readers) / MAX_ACCOUNTS)
             if step:
                 yield tuple(self._accounts[reader] for reader in readers[::step])

@@ -12,6 +12,7 @@ from codelode.access import Label
 from codelode.backends.memory.api_keys import MemoryApiKeys
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.backends.memory.permissions import MemoryPermissionStates
+from codelode.backends.redis.permissions import RedisPermissionStates
 from codelode.covers import Grouped, Known, cover
 from codelode.grouping import find_teams, rights
 from codelode.host_permissions import (
@@ -29,9 +30,9 @@ NAMES = [RepositoryName(f"acme{number % 4}/r{number}") for number in range(3_000
 class Host:
     """A code host whose accounts read some of NAMES, and what codelode makes of it."""
 
-    def __init__(self, reads):
+    def __init__(self, reads, states=None):
         self.reads = reads
-        self.ledger, self.states = MemoryLedger(), MemoryPermissionStates()
+        self.ledger, self.states = MemoryLedger(), states or MemoryPermissionStates()
         self.states.declare([DECLARED])
         self.permissions = lru_cache(self._permissions)
         self.sync()
@@ -113,6 +114,15 @@ def test_overlapping_teams_and_direct_collaborators_are_described_in_few_terms(o
     assert sum(used) / len(used) < 8
 
 
+def test_owners_who_read_everything_do_not_hide_teams():
+    """They are most of the readers of each repository."""
+    reads = overlapping(random.Random(1), people=80, teams_of=(9, 15))
+    host = Host({**reads, **{f"owner{number}": {*NAMES} for number in range(60)}})
+    assert sum(len(team) == 1 for team in host.teams()) < 5
+    known = host.known()
+    assert max(host.terms(known, account) for account in reads) < teams.MANY_TERMS
+
+
 def test_people_who_read_a_random_half_each_are_teams_of_their_own():
     drawn = random.Random(2)
     host = Host({str(account): set(drawn.sample(NAMES, 1_500)) for account in range(40)})
@@ -162,9 +172,11 @@ def test_a_later_repository_joins_the_teams_that_read_it():
     assert groups[late].written[1] in of_team
 
 
-def test_teams_stay_until_they_are_wanted_again():
+@pytest.mark.parametrize("where", ["memory", pytest.param("redis", marks=pytest.mark.server)])
+def test_teams_stay_until_they_are_wanted_again(where, request):
+    states = RedisPermissionStates(request.getfixturevalue("redis")) if where == "redis" else None
     drawn = random.Random(4)
-    host = Host({"1": {NAMES[0]}})
+    host = Host({"1": {NAMES[0]}}, states)
     assert host.teams() == ()
     host.reads = {str(n): set(drawn.sample(NAMES, 1_500)) for n in range(14)}
     assert host.teams() == ()  # the permissions are of the version in which there were none
