@@ -29,10 +29,19 @@ CHECKPOINT_WAIT_MS = 200
 #: 16 kB. Larger pages save less and take longer to read.
 PAGE_BYTES = 16_384
 
+#: Most bytes of the database that a reader maps into memory; SQLite has a limit just above. Reading
+#: a chunk otherwise copies its page of 16 kB, so a search and exact search took 7 % longer. Readers
+#: share these pages with the operating system, which takes them back when memory is short.
+MAPPED_BYTES = 2_000_000_000
+
 #: FULL: writes survive a power failure. It costs one more disk flush, where the keyword index needs
 #: about ten.
 _WRITER_PRAGMAS = ("PRAGMA synchronous = FULL", "PRAGMA cache_size = -16000")
-_READER_PRAGMAS = ("PRAGMA query_only = ON", "PRAGMA cache_size = -4000")
+_READER_PRAGMAS = (
+    "PRAGMA query_only = ON",
+    "PRAGMA cache_size = -4000",
+    f"PRAGMA mmap_size = {MAPPED_BYTES}",
+)
 
 _TABLES = """
 CREATE TABLE files (
