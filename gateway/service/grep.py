@@ -201,13 +201,15 @@ def _file(
     search: _Search,
     place: FileKey,
     held: FileText,
-    is_inside: Callable[[int], bool],
+    is_inside: Callable[[int], bool] | None,
     *,
     most: int,
 ) -> MatchingFile | None:
     """Return the matching lines of a file; None: there are none."""
-    inside = (one for one in matching(search.pattern, held.raw) if is_inside(one.number))
-    matched = list(islice(inside, min(most, search.most_per_file)))
+    found = matching(search.pattern, held.raw)
+    if is_inside is not None:
+        found = (one for one in found if is_inside(one.number))
+    matched = list(islice(found, min(most, search.most_per_file)))
     if not matched:
         return None
     request = search.request
@@ -301,10 +303,10 @@ def _admits_parts(filters: Filters) -> bool:
     return bool(filters.kinds or filters.symbols or filters.block_types)
 
 
-def _admitted(chunks: Sequence[Chunk], filters: Filters) -> Callable[[int], bool]:
-    """Return a predicate: whether a line is in a chunk that the filters admit."""
+def _admitted(chunks: Sequence[Chunk], filters: Filters) -> Callable[[int], bool] | None:
+    """Return a predicate: whether a line is in a chunk that the filters admit; None: all are."""
     if not _admits_parts(filters):
-        return lambda _: True  # the whole file is inside
+        return None
     ranges = [
         range(chunk.start_line, chunk.end_line + 1)
         for chunk in chunks

@@ -132,8 +132,8 @@ class ColumnTable:
         return {
             (repository << 32) | path: place
             for place in places
-            for repository in repositories.codes(place[:1])
-            for path in paths.codes(place[1:])
+            if (repository := repositories.code(place[0])) is not None
+            and (path := paths.code(place[1])) is not None
         }
 
     def count(self, visible: Visibility) -> int:

@@ -76,6 +76,10 @@ class Dictionary:
         """Return the codes of the texts that are known."""
         return [self._codes[text] for text in texts if text in self._codes]
 
+    def code(self, text: str) -> int | None:
+        """Return the code of the text; None if it is not known."""
+        return self._codes.get(text)
+
     def matching(self, patterns: Iterable[str]) -> Mask:
         """Return for each code whether its text matches one of the patterns."""
         known = len(self._texts)

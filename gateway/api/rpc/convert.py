@@ -10,7 +10,7 @@ length before the service layer does.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
@@ -47,9 +47,8 @@ _FILTERS = tuple(field.name for field in fields(GivenFilters))
 
 def message(value: Any, of: type[M]) -> M:
     """Convert a dataclass to a message, field by field; None is left out."""
-    key = (type(value), of)
-    shape = _SHAPES.get(key) or _SHAPES.setdefault(key, _shape(*key))
-    given = dict(zip(shape.plain, shape.plain_of(value), strict=True))
+    shape = _shape_of(value, of)
+    given = shape.given(value)
     for name, part, is_repeated in shape.nested:
         found = getattr(value, name)
         if found:
@@ -70,9 +69,10 @@ def grep_response(part: GrepPart) -> search_pb2.GrepResponse:
     """Convert a part of an answer as `message` does, which takes three times as long for lines."""
     if part.file is None:
         return message(part, search_pb2.GrepResponse)
-    without_lines = replace(part.file, lines=())
-    made = search_pb2.GrepResponse(file=message(without_lines, search_pb2.MatchingFile))
-    for line in part.file.lines:
+    file = part.file
+    without_lines = _shape_of(file, search_pb2.MatchingFile).given(file)
+    made = search_pb2.GrepResponse(file=search_pb2.MatchingFile(**without_lines))
+    for line in file.lines:
         given = made.file.lines.add(
             number=line.number, text=line.text, is_match=line.is_match, truncated=line.truncated
         )
@@ -88,8 +88,17 @@ class _Shape(NamedTuple):
     plain_of: Callable[[object], tuple[Any, ...]]
     nested: tuple[tuple[str, Any, bool], ...]  # name, its message, is it repeated
 
+    def given(self, value: object) -> dict[str, Any]:
+        """Return the fields that are no messages."""
+        return dict(zip(self.plain, self.plain_of(value), strict=True))
+
 
 _SHAPES: dict[tuple[type[Any], type[Message]], _Shape] = {}
+
+
+def _shape_of(value: object, of: type[Message]) -> _Shape:
+    key = (type(value), of)
+    return _SHAPES.get(key) or _SHAPES.setdefault(key, _shape(*key))
 
 
 def _shape(value: type[Any], of: type[Message]) -> _Shape:
