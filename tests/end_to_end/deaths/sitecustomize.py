@@ -16,6 +16,9 @@ from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from pathlib import Path
 
+#: `workers.call_server.SHOWN`: a process of that name, and its children, work for the worker above.
+SERVER = "call"
+
 
 def run_the_hidden_one():
     """The module of this name that the environment has, if any: this one stands before it."""
@@ -34,7 +37,7 @@ def worker_name():
     while pid:
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
         _, is_worker, arguments = command.partition(" -m workers ")
-        if is_worker:
+        if is_worker and arguments.split()[0] != SERVER:
             return arguments.split()[0]
         pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     return ""
