@@ -93,8 +93,9 @@ class CeleryJobs:
 
         The count is UNKNOWN if they cannot be asked, because the broker is at its memory limit.
         """
-        try:
-            replies = self._app.control.inspect(timeout=_INSPECT_TIMEOUT_S).active_queues() or {}
+        try:  # over this connection, because a pooled one may be closed since a restart of Redis
+            inspect = self._app.control.inspect(timeout=_INSPECT_TIMEOUT_S, connection=connection)
+            replies = inspect.active_queues() or {}
         except connection.channel_errors:
             return dict.fromkeys(jobs.QUEUES, UNKNOWN)
         counts = dict.fromkeys(jobs.QUEUES, 0)

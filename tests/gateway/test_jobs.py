@@ -71,6 +71,14 @@ def test_queues_show_what_waits_and_who_listens(broker):
     assert depths == {name: (2 if name == jobs.PULL else 0, 0) for name in jobs.QUEUES}
 
 
+def test_queues_are_shown_after_the_broker_has_closed_the_connections(broker, redis_admin):
+    first = broker.queues()
+    redis_admin.client_kill_filter(_type="normal", skipme=True)
+    redis_admin.client_kill_filter(_type="pubsub", skipme=True)
+
+    assert broker.queues() == first
+
+
 @pytest.mark.parametrize("call", [lambda j: j.pull(RUN), lambda j: j.queues()])
 def test_a_broker_that_is_away_is_unavailable(call):
     away = CeleryJobs(Settings(redis_url="redis://127.0.0.1:1/0"))
