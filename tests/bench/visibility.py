@@ -295,26 +295,28 @@ async def clustered(given: argparse.Namespace, names: list[RepositoryName]) -> F
                 given.queries,
             )
             if given.regrouped:
-                regroup(
-                    WeaviateChunkStore(address, place, dim=DIM, identity=IDENTITY), given, names
-                )
+                store = WeaviateChunkStore(address, place, dim=DIM, identity=IDENTITY)
+                regroup(store, given.chunks, names, groups)
             both = partial(clustered_store.processor_s, given.pid_file)
             return await measured(search, seen, asked, both)
         finally:
             await search.close()
 
 
-def regroup(store: ChunkStore, given: argparse.Namespace, names: list[RepositoryName]) -> None:
+def regroup(
+    store: ChunkStore,
+    chunks: int,
+    names: list[RepositoryName],
+    groups: Mapping[RepositoryName, Groups],
+) -> None:
     """Write all chunks again with their groups."""
-    groups, started = grouped(names, given.groups), time.perf_counter()
-    written = (
-        replace(file, groups=groups[file.repository]) for file, _ in files(names, given.chunks)
-    )
+    started = time.perf_counter()
+    written = (replace(file, groups=groups[file.repository]) for file, _ in files(names, chunks))
     while batch := list(islice(written, FILES_PER_CALL)):
         store.replace(batch)
     store.close()
     took_s = time.perf_counter() - started
-    print(f"written again: {given.chunks / took_s:.0f} chunks/s, load {load():.1f}", flush=True)
+    print(f"written again: {chunks / took_s:.0f} chunks/s, load {load():.1f}", flush=True)
 
 
 def other_costs(names: list[RepositoryName]) -> Figures:
