@@ -91,6 +91,7 @@ assert call(os.getppid) not in (server, os.getpid())
 """
 
 
+@pytest.mark.slow
 def test_a_server_is_forked_and_replaced_when_it_died():
     subprocess.run([sys.executable, "-c", PREPARED], cwd=Path(__file__).parents[2], check=True)
 
