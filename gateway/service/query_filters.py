@@ -262,7 +262,7 @@ class FilterReader:
         names = self.catalog.names()
         for one in _globs(wanted):
             if not any(map(_matcher([one]), names)):
-                raise self._wrong(one, "matches no repository (`codelode repos` lists them)")
+                raise self._wrong(one, _unmatched(one.value, names))
         is_wanted, is_unwanted = _matcher(wanted), _matcher(unwanted)
         return [name for name in names if (not wanted or is_wanted(name)) and not is_unwanted(name)]
 
@@ -365,6 +365,14 @@ def _globs(written: Sequence[WrittenFilter]) -> list[WrittenFilter]:
 
 def _matcher(written: Sequence[WrittenFilter]) -> Callable[[str], bool]:
     return repository_globs.matcher(tuple(map(_value, written)))
+
+
+def _unmatched(glob: str, names: Collection[RepositoryName]) -> str:
+    """Return what to say of a glob that matches none of the visible names."""
+    wider = glob.replace("**", "*").replace("*", "**")
+    if wider != glob and any(map(repository_globs.matcher((wider,)), names)):
+        return f"matches no repository, because '*' stops at '/'; {wider!r} matches some"
+    return "matches no repository (`codelode repos` lists them)"
 
 
 def _is_known(

@@ -176,6 +176,7 @@ async def test_exclusions_add_up_and_other_filters_meet(search):
         ("retry lang:pythn", "'lang:pythn' at character 7 is not a filter: there is no language"),
         ("repo:acme/ap x", "'repo:acme/ap' at character 1 .*did you mean 'acme/app'"),
         ("x repo:nobody/*", "'repo:nobody/\\*' at character 3 matches no repository"),
+        ("x repo:*", "'repo:\\*' .* because '\\*' stops at '/'; '\\*\\*' matches some"),
         ("x -kind:method", "'-kind:method' at character 3 excludes what cannot be excluded"),
         ('x path:"/src"', "'path:\"/src\"' at character 3 is not a filter: '/src' starts with '/'"),
         ("x path:!src", "'path:!src' at character 3 .* write `-` before the word"),
@@ -204,7 +205,7 @@ async def test_globs_mean_visible_repositories_alone(search):
     one = Visibility.of(["acme/app", "acme/web"])
 
     assert await search("retry repo:**", visible=one) == await search("retry", visible=one)
-    for hidden in ("secret/app", "secret/*"):
+    for hidden in ("secret/app", "secret/*", "secret*"):
         with pytest.raises(InvalidQuery) as error:
             await search(f"retry repo:{hidden}", visible=one)
         with pytest.raises(InvalidQuery) as absent:
