@@ -26,9 +26,10 @@ from codelode.model import (
     RunState,
 )
 from codelode.repository_sources import Action, Mode
+from codelode.sources import Connection, HostKind
 from gateway.service.sources import problems
 from tests.hosts import TOKEN, Azure, Bitbucket, BitbucketServer, CodeHost, GitHub, GitLab
-from workers.sources import bitbucket, http
+from workers.sources import bitbucket, hostless, http
 from workers.sources import github as github_
 from workers.sources import gitlab as gitlab_
 from workers.sources.credentials import GitCredentials
@@ -783,9 +784,17 @@ def test_a_bitbucket_server_has_archived_repositories_and_public_projects(
     assert {*world.ledger.names()} == expected
 
 
+def commit(folder):
+    """Make a commit in a folder, and make it a git repository first if it is none."""
+    subprocess.run(["git", "init", "-q", folder], check=True)
+    identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
+    made = ("commit", "-q", "--allow-empty", "-m", "one")
+    subprocess.run(["git", *identity, *made], cwd=folder, check=True)
+
+
 def test_a_list_of_urls_and_a_folder_are_followed_too(tmp_path):
     for name in ("one", "two"):
-        subprocess.run(["git", "init", "-q", tmp_path / "git" / name], check=True)
+        commit(tmp_path / "git" / name)
     (tmp_path / "git" / "none").mkdir()
     text = f"connections:\n  - {{name: work, kind: folder, path: {tmp_path / 'git'}}}\n"
     world = World(tmp_path, text)
@@ -803,9 +812,66 @@ def test_a_list_of_urls_and_a_folder_are_followed_too(tmp_path):
     assert {action for action, _ in world.told()} == {Action.UPDATE}
 
 
+@pytest.mark.parametrize("is_bare", [False, True])
+def test_an_empty_repository_in_a_folder_is_followed_from_its_first_commit_on(tmp_path, is_bare):
+    empty = tmp_path / "git" / "empty"
+    subprocess.run(["git", "init", "-q", *["--bare"] * is_bare, empty], check=True)
+    text = f"connections:\n  - {{name: work, kind: folder, path: {tmp_path / 'git'}}}\n"
+    world = World(tmp_path, text)
+    for _ in range(2):
+        world.run()
+    assert (world.ledger.names(), world.outbox.runs, world.outcome.error) == ((), [], "")
+    assert world.outcome.listed == 1
+
+    commit(tmp_path / "other")
+    if is_bare:
+        push = ["git", "-C", tmp_path / "other", "push", "-q", empty, "HEAD"]
+        subprocess.run(push, check=True)
+    else:
+        commit(empty)
+    world.run()
+    assert world.done() == [("empty", DEFAULT_REF)]
+
+
+@pytest.mark.parametrize(
+    ("commands", "is_empty"),
+    [
+        (["pack-refs --all"], True),
+        (["COMMIT", "pack-refs --all"], False),
+        (["COMMIT", "tag v1", "checkout -q --detach", "branch -D main"], False),
+        (["COMMIT", "checkout -q --detach", "branch -D main"], False),
+        (["COMMIT", "checkout -q --orphan next", "branch -D main"], True),
+        (["COMMIT", "branch -M a/b/c"], False),
+    ],
+)
+def test_a_repository_in_a_folder_is_empty_if_no_branch_tag_or_head_has_a_commit(
+    tmp_path, commands, is_empty
+):
+    app = tmp_path / "app"
+    subprocess.run(["git", "init", "-q", "-b", "main", app], check=True)
+    for command in commands:
+        if command == "COMMIT":
+            commit(app)
+        else:
+            given = ["git", "-C", app, *command.split()]
+            subprocess.run(given, check=True, stdout=subprocess.DEVNULL)
+    (found,) = hostless.folder(Connection("work", HostKind.FOLDER, str(tmp_path), None))
+
+    assert found.is_empty is is_empty
+
+
+def test_a_linked_worktree_in_a_folder_is_not_taken_for_an_empty_repository(tmp_path):
+    commit(tmp_path / "app")
+    add = ["git", "-C", tmp_path / "app", "worktree", "add", "-q", tmp_path / "here" / "tree"]
+    subprocess.run(add, check=True, stderr=subprocess.DEVNULL)
+    (found,) = hostless.folder(Connection("work", HostKind.FOLDER, str(tmp_path / "here"), None))
+
+    assert not found.is_empty
+
+
 def test_a_repository_that_is_not_accepted_is_told_and_the_others_go_on(tmp_path, monkeypatch):
     for name in ("one", "two"):
-        subprocess.run(["git", "init", "-q", tmp_path / "git" / name], check=True)
+        commit(tmp_path / "git" / name)
     (tmp_path / "git" / "one" / ".git" / "objects").rename(tmp_path / "elsewhere")
     text = f"connections:\n  - {{name: work, kind: folder, path: {tmp_path / 'git'}}}\n"
     world = World(tmp_path, text)
