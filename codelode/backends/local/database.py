@@ -30,8 +30,8 @@ CHECKPOINT_WAIT_MS = 200
 PAGE_BYTES = 16_384
 
 #: Most bytes of the database that a reader maps into memory; SQLite has a limit just above. Reading
-#: a chunk otherwise copies its page of 16 kB, so a search and exact search took 7 % longer. Readers
-#: share these pages with the operating system, which takes them back when memory is short.
+#: a chunk otherwise copies its page of 16 kB, with which grep took a tenth longer. Readers share
+#: the mapped pages with the operating system, which takes them back when memory is short.
 MAPPED_BYTES = 2_000_000_000
 
 #: FULL: writes survive a power failure. It costs one more disk flush, where the keyword index needs
