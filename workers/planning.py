@@ -176,6 +176,8 @@ def plan_pulled(
     manifest, layout = _with_dependents(manifest, prepared.ref, repository, services)
     if any(item.blob for item in manifest.items):
         layouts.read(repository, manifest.revision, services)  # for the store stage
+    if prepared.gone:
+        services.source_sync.cancel_queued(repository, prepared.gone)
     advance = services.ledger.plan(run.id, manifest, ref=prepared.ref, fingerprint=fingerprint)
     require_staying(services.ledger, repository, prepared.ref)  # else `plan` has had no effect
     for ref in prepared.gone:

@@ -24,6 +24,7 @@ from codelode.model import (
     RunId,
     RunState,
 )
+from codelode.repository_sources import Mode
 from codelode.settings import load
 from codelode.stages import FILE_STAGES
 from tests.waiting import wait_until
@@ -436,10 +437,12 @@ def test_a_file_that_fails_is_a_failure_of_its_job(own):
     assert own.stage_outputs.get(run, ["a.py"], ["outcome"]) != ({},)
 
 
-def test_a_pull_starts_the_runs_of_branches_and_tags_that_the_sources_file_names(
-    redis_url, redis, tmp_path, monkeypatch
-):
-    """Superseded tags leave."""
+@pytest.fixture
+def followed(redis_url, redis, tmp_path, monkeypatch):
+    """The services of this process, and a repository in a followed folder, with two more branches.
+
+    Of these, the sources file names `next`.
+    """
     source = test_layouts.commit(tmp_path / "git" / "app", {"a.py": "a = 1\n"})
     for command in ("branch next", "branch other", "tag v1", "tag old"):
         test_layouts.git(source, *command.split())
@@ -454,15 +457,28 @@ def test_a_pull_starts_the_runs_of_branches_and_tags_that_the_sources_file_names
     own.ledger.heartbeat("this")
     use_broker(redis_url, monkeypatch)
     own.ledger.register(Repository(APP, str(source)))
+    return own, source
+
+
+def pull_all(own, name=APP):
+    """Pull the active run and those that follow it, and end each once it is planned."""
+    while following := own.ledger.active(name):
+        tasks.pull.apply(kwargs={"run": following})
+        own.ledger.end(following, RunState.CANCELLED)
+
+
+def test_a_pull_starts_the_runs_of_branches_and_tags_that_the_sources_file_names(
+    followed, monkeypatch
+):
+    """Superseded tags leave."""
+    own, source = followed
     run = own.ledger.create(APP, DEFAULT_REF).id
 
     tasks.pull.apply(kwargs={"run": run})
     started = {one.ref for one in own.ledger.recent(EVERYTHING) if one.id != run}
     assert started == {"next", "v1"}
-    following = own.ledger.end(run, RunState.CANCELLED)
-    while following:
-        tasks.pull.apply(kwargs={"run": following})
-        following = own.ledger.end(following, RunState.CANCELLED)
+    own.ledger.end(run, RunState.CANCELLED)
+    pull_all(own)
     monkeypatch.setenv("GIT_COMMITTER_DATE", "2040-01-01T00:00:00Z")
     test_layouts.commit(source, {"b.py": "b = 1\n"})
     test_layouts.git(source, "tag", "v2")
@@ -470,3 +486,24 @@ def test_a_pull_starts_the_runs_of_branches_and_tags_that_the_sources_file_names
     tasks.pull.apply(kwargs={"run": run})
     assert (APP, "v1") in own.ledger.refs_being_removed()
     assert "v2" in {one.ref for one in own.ledger.recent(EVERYTHING)}
+
+
+def test_a_listing_after_a_branch_was_deleted_leaves_no_failed_run(followed):
+    """A listing starts runs of all refs that are indexed, before anybody asks the source."""
+    own, source = followed
+    own.ledger.unregister(APP)
+    own.source_sync.due()
+    own.source_sync.run("here", tasks.outbox)
+    name = RepositoryName("app")
+    pull_all(own, name)
+    test_layouts.git(source, "branch", "-D", "next")
+    own.source_states.want("here", Mode.SYNC)
+    own.source_sync.run("here", tasks.outbox)
+    waiting = {one.ref: one.id for one in own.ledger.recent(EVERYTHING) if not one.state.is_over}
+    assert {*waiting} == {DEFAULT_REF, "next", "v1"}
+    pull_all(own, name)
+
+    found = own.ledger.run(waiting[RefName("next")])
+    assert (found.state, found.error) == (RunState.CANCELLED, "next has left the source")
+    assert (name, "next") in own.ledger.refs_being_removed()
+    assert RunState.FAILED not in {one.state for one in own.ledger.recent(EVERYTHING)}

@@ -22,6 +22,7 @@ from codelode.access import EVERYTHING
 from codelode.errors import CodelodeError
 from codelode.ledger import Ledger
 from codelode.model import (
+    RefName,
     RefStatus,
     RepositoryName,
     Run,
@@ -127,6 +128,16 @@ class SourceSync:
                 self._remove_former_names(state, owner, outbox)
         finally:
             self._states.release(name, owner)
+
+    def cancel_queued(self, name: RepositoryName, gone: Collection[RefName]) -> None:
+        """Cancel queued runs of refs that have left the source: they would fail for lack of them.
+
+        A listing starts runs of all indexed refs before the source is asked which it still has.
+        None of them begins while the run that calls this is active.
+        """
+        for run in self._ledger.recent(EVERYTHING.only([name]), limit=RUNS_LOOKED_AT):
+            if run.state is RunState.QUEUED and run.ref in gone:
+                self._ledger.end(run.id, RunState.CANCELLED, f"{run.ref} has left the source")
 
     def _followed(self) -> Mapping[str, Connection]:
         """Return the connections to follow, by name, and declare them for other processes.
