@@ -118,7 +118,8 @@ class AsyncMethods(ABC):
         """Yield each file that a pattern matches, and a summary; see `Client.grep`."""
         async with aclosing(self._stream(calls.grep(pattern, **given))) as parts:
             async for part in parts:
-                yield part
+                for one in part:
+                    yield one
 
     async def failures(
         self,

@@ -162,7 +162,7 @@ def folder(
 
 
 @encodable
-def grep(pattern: str, **given: Unpack[Grep]) -> Call[MatchingFile | GrepSummary]:
+def grep(pattern: str, **given: Unpack[Grep]) -> Call[tuple[MatchingFile | GrepSummary, ...]]:
     """Stream the files that a pattern matches; see `Client.grep`."""
     return _call(
         "SearchService/Grep",

@@ -181,7 +181,8 @@ class Client:
         filters are those of `search`. The summary comes last; unless it is `complete`, its
         `notices` say where the search stopped. Raises InvalidQuery with the invalid field.
         """
-        yield from self._stream(calls.grep(pattern, **given), self.timeout_s)
+        for part in self._stream(calls.grep(pattern, **given), self.timeout_s):
+            yield from part
 
     def _until_over(self, run: Run, on_progress: Callable[[Run], None] | None) -> Run:
         latest = run

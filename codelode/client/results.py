@@ -471,10 +471,12 @@ def file_lines(message: search_pb2.ReadFileResponse) -> FileLines:
     )
 
 
-def grep_part(message: search_pb2.GrepResponse) -> MatchingFile | GrepSummary:
-    if message.HasField("summary"):
-        return grep_summary(message.summary)
-    file = message.file
+def grep_part(message: search_pb2.GrepResponse) -> tuple[MatchingFile | GrepSummary, ...]:
+    files = map(matching_file, message.files)
+    return (*files, grep_summary(message.summary)) if message.HasField("summary") else (*files,)
+
+
+def matching_file(file: search_pb2.MatchingFile) -> MatchingFile:
     return MatchingFile(
         repository=file.repository,
         path=file.path,

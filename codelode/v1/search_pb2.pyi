@@ -1005,25 +1005,25 @@ Global___GrepRequest: _TypeAlias = GrepRequest  # noqa: Y015
 
 @_typing.final
 class GrepResponse(_message.Message):
-    """Each message has a file; the last one has the summary."""
+    """Each message has files; the last one has the summary."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    FILE_FIELD_NUMBER: _builtins.int
+    FILES_FIELD_NUMBER: _builtins.int
     SUMMARY_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def file(self) -> Global___MatchingFile: ...
+    def files(self) -> _containers.RepeatedCompositeFieldContainer[Global___MatchingFile]: ...
     @_builtins.property
     def summary(self) -> Global___GrepSummary: ...
     def __init__(
         self,
         *,
-        file: Global___MatchingFile | None = ...,
+        files: _abc.Iterable[Global___MatchingFile] | None = ...,
         summary: Global___GrepSummary | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "summary", b"summary"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["summary", b"summary"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "summary", b"summary"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["files", b"files", "summary", b"summary"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

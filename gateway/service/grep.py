@@ -48,6 +48,10 @@ MAX_AROUND = 50
 #: Files that are read at once: the first batch is small, so that its matches come soon.
 BATCHES = (16, 64)
 
+#: Number of lines at which a part of an answer ends. A part for each file costs as much as finding
+#: its lines; a part with all lines of a batch could exceed what a client receives in one message.
+LINES_PER_PART = 1_000
+
 T = TypeVar("T")
 
 
@@ -98,8 +102,8 @@ async def grep(
     places = await _places(dependencies, search)
     done = _Progress()
     for batch in _batches(places):
-        for file in await _found(dependencies, search, batch, done):
-            yield GrepPart(file=file)
+        for files in _parts(await _found(dependencies, search, batch, done)):
+            yield GrepPart(files)
         if done.stopped_at:
             break
     note(files=done.files, lines=done.count, read=done.read)
@@ -288,6 +292,20 @@ def _notices(
     for one in covered:
         if not one.is_complete and one.repository in search.named:
             yield f"{one.repository} is not completely indexed yet"
+
+
+def _parts(files: Iterable[MatchingFile]) -> Iterator[tuple[MatchingFile, ...]]:
+    """Yield the files in parts that end with the file that reaches LINES_PER_PART."""
+    part: list[MatchingFile] = []
+    count = 0
+    for file in files:
+        part.append(file)
+        count += len(file.lines)
+        if count >= LINES_PER_PART:
+            yield tuple(part)
+            part, count = [], 0
+    if part:
+        yield tuple(part)
 
 
 def _batches(places: Sequence[T]) -> Iterator[Sequence[T]]:

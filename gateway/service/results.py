@@ -242,9 +242,9 @@ class GrepSummary:
 
 @dataclass(frozen=True, slots=True)
 class GrepPart:
-    """A part of an answer: each has a file; the last one has the summary."""
+    """A part of an answer: each has files; the last one has the summary."""
 
-    file: MatchingFile | None = None
+    files: tuple[MatchingFile, ...] = ()
     summary: GrepSummary | None = None
 
 
@@ -260,7 +260,7 @@ def grep_answer(parts: Iterable[GrepPart]) -> GrepAnswer:
     """Combine the parts, the last of which has the summary, into one answer."""
     *found, last = parts
     assert last.summary is not None, "the service ends with it"
-    return GrepAnswer(tuple(part.file for part in found if part.file), last.summary)
+    return GrepAnswer(tuple(file for part in found for file in part.files), last.summary)
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,9 +203,11 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
 
     def Grep(self, request, context):
         self._note(request, context)
-        for file in map(deepcopy, self.matches):
+        files = [*map(deepcopy, self.matches)]
+        for file in files:
             del file.lines[len(file.lines) * (not request.without_lines) :]
-            yield search_pb2.GrepResponse(file=file)
+        if files:
+            yield search_pb2.GrepResponse(files=files)
         summary = search_pb2.GrepSummary(
             files=len(self.matches),
             count=sum(file.count for file in self.matches),

@@ -62,7 +62,7 @@ def answer(dependencies, request):
         return [one async for one in service.grep(dependencies, SOMEBODY, request)]
 
     *parts, last = asyncio.run(collect())
-    return [part.file for part in parts], replace(last.summary, took_ms=0.0)
+    return [file for part in parts for file in part.files], replace(last.summary, took_ms=0.0)
 
 
 PATTERNS = [

@@ -62,8 +62,8 @@ def test_a_part_of_an_answer_of_exact_search_is_converted_as_any_value():
     file = results.MatchingFile("acme/app", "a.py", "python", 3, shown, "0f1e", "https://host/a.py")
     summary = results.GrepSummary(1, 3, 1, True, ("a notice",), 1.5, ())
 
-    for part in (results.GrepPart(file=file), results.GrepPart(summary=summary)):
+    for part in (results.GrepPart((file,)), results.GrepPart(summary=summary)):
         assert grep_response(part) == message(part, search_pb2.GrepResponse)
-    converted = grep_response(results.GrepPart(file=file)).file.lines
+    converted = grep_response(results.GrepPart((file,))).files[0].lines
     for field in search_pb2.MatchingLine.DESCRIPTOR.fields:
         assert any(getattr(line, field.name) for line in converted), field.name

@@ -14,6 +14,7 @@ from codelode.backends.memory.chunks import MemoryChunkStore
 from codelode.errors import InvalidQuery, TimedOut
 from codelode.settings import Settings
 from gateway import service
+from gateway.service.grep import LINES_PER_PART
 from gateway.service.published import Published
 from gateway.service.queries import MAX_UNNARROWED
 from gateway.service.requests import GivenFilters, GrepRequest
@@ -42,7 +43,7 @@ def world(tmp_path_factory):
 
 
 @pytest.fixture
-def grep(world):
+def grep_parts(world):
     def grep(pattern, *, visible=EVERYTHING, filters=None, **given):
         request = GrepRequest(pattern, filters=GivenFilters(**filters or {}), **given)
         principal = Principal("somebody", Role.READER, visible)
@@ -50,10 +51,28 @@ def grep(world):
         async def collect():
             return [one async for one in service.grep(world.dependencies, principal, request)]
 
-        *parts, last = asyncio.run(collect())
-        return [part.file for part in parts], last.summary
+        return asyncio.run(collect())
 
     return grep
+
+
+@pytest.fixture
+def grep(grep_parts):
+    def grep(pattern, **given):
+        *parts, last = grep_parts(pattern, **given)
+        return [file for part in parts for file in part.files], last.summary
+
+    return grep
+
+
+def test_files_come_together_up_to_a_number_of_lines(grep_parts):
+    *parts, last = grep_parts("    ", limit=100_000)
+
+    lines = [[len(file.lines) for file in part.files] for part in parts]
+    assert sum(map(sum, lines)) == last.summary.count
+    assert max(map(len, lines)) > 1
+    assert all(sum(part[:-1]) < LINES_PER_PART for part in lines)
+    assert sum(map(sum, lines)) > LINES_PER_PART
 
 
 @pytest.mark.parametrize("text", ["RepositoryName", "local ", " ->", "def test_", "  return"])
@@ -211,7 +230,8 @@ def test_lines_and_the_ranges_that_filters_admit_come_from_one_read(tmp_path):
         return [part async for part in service.grep(dependencies, somebody, request)]
 
     found, _ = asyncio.run(collect())
-    assert [line.number for line in found.file.lines] == [48, 91]
+    (file,) = found.files
+    assert [line.number for line in file.lines] == [48, 91]
 
 
 @pytest.mark.parametrize(

@@ -546,7 +546,7 @@ def grep(world):
         principal = Principal("ann", Role.READER, EVERYTHING)
         request = GrepRequest(pattern, **given)
         parts = [one async for one in service.grep(world.dependencies, principal, request)]
-        files = [f"{one.file.repository} {one.file.path}" for one in parts[:-1]]
+        files = [f"{file.repository} {file.path}" for one in parts for file in one.files]
         return files, parts[-1].summary
 
     return found

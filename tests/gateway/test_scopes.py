@@ -216,9 +216,9 @@ async def test_every_function_with_filters_takes_a_scope(world):
     copies = [copy for hit in similar.hits for copy in hit.copies]
     assert places((*similar.hits, *copies)) == expected
     parts = [part async for part in service.grep(given, READER, GrepRequest("call", asked))]
-    assert places(part.file for part in parts if part.file) == expected
+    assert places(file for part in parts for file in part.files) == expected
     parts = [one async for one in service.grep(given, READER, GrepRequest("scope:sources call"))]
-    assert places(part.file for part in parts if part.file) == expected
+    assert places(file for part in parts for file in part.files) == expected
     defined = await service.symbols(given, READER, SymbolsRequest("*retry*", asked))
     assert places(defined.symbols) == expected
     src = GivenFilters(scope="src")
