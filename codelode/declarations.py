@@ -49,6 +49,16 @@ def read_text(path: Path, *, what: str) -> str:
     return text
 
 
+def problem_of(path: str, read: Callable[[Path], object]) -> str:
+    """Return why a file of operators cannot be used; empty if it can, or if there is none."""
+    try:
+        if path:
+            read(Path(path).expanduser())
+    except InvalidSettings as exc:
+        return str(exc)
+    return ""
+
+
 def parsed(text: str, build: Callable[[yaml.Node], T], *, file: str, empty: str) -> T:
     """Return what `build` makes of a document. Raises InvalidSettings with file and line.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +12,7 @@ from codelode import scopes, sources
 from codelode.backends import engine, registry
 from codelode.cli import printing
 from codelode.cli.stores import data_option, stores
-from codelode.errors import InvalidSettings
+from codelode.declarations import problem_of
 from codelode.operations.doctor import Doctor, Finding, Report
 from codelode.ports import ChunkStore
 from codelode.settings import Settings
@@ -59,16 +58,6 @@ def doctor(context: click.Context, *, repair: bool, as_json: bool, data: Path | 
     for problem in found:
         printing.complain(f"running processes keep the last good version of a file: {problem}")
     context.exit(0 if report.is_healthy and not found else FOUND)
-
-
-def problem_of(path: str, read: Callable[[Path], object]) -> str:
-    """Return why a file of operators cannot be used; empty if it can, or if there is none."""
-    try:
-        if path:
-            read(Path(path).expanduser())
-    except InvalidSettings as exc:
-        return str(exc)
-    return ""
 
 
 def _examined(settings: Settings, *, is_repairing: bool) -> Report:

@@ -36,6 +36,7 @@ from codelode.cli.options import Folder
 from codelode.cli.supervisor import Child, Supervisor
 from codelode.client.channel import is_host_and_port
 from codelode.cluster import Cluster, token_file
+from codelode.declarations import problem_of
 from codelode.environment import HTTP_PORT, PREFIX, client_settings
 from codelode.errors import InvalidSettings
 from codelode.listeners import require_secure_listeners
@@ -163,7 +164,7 @@ def up(
     for name, nearest in unknown_variables().items():
         meant = f"; did you mean {nearest}?" if nearest else "; `codelode settings` lists all"
         _announce(f"{name} is not a setting and has no effect{meant}")
-    if problem := _problem_of_sources(base.sources):
+    if problem := problem_of(base.sources, sources.read):
         _announce(f"{problem}; until it is corrected, no repositories of code hosts are followed")
     with (
         data_folder.locked(base.data_dir),
@@ -331,16 +332,6 @@ def _require_sharing(gateways: int) -> None:
     """Raise InvalidSettings if this system does not spread connections over several gateways."""
     if gateways > 1 and sys.platform != "linux":
         raise InvalidSettings("--gateways: only Linux spreads connections over several processes")
-
-
-def _problem_of_sources(file: str) -> str:
-    """Return why the sources file cannot be used; the workers wait until it is corrected."""
-    try:
-        if file:
-            sources.read(Path(file).expanduser())
-    except InvalidSettings as exc:
-        return str(exc)
-    return ""
 
 
 def _local_paths(settings: Settings, allowed: tuple[Path, ...]) -> str:

@@ -21,7 +21,7 @@ from codelode.backends.redis.references import RedisReferences
 from codelode.backends.redis.stage_outputs import RedisStageOutputs
 from codelode.backends.redis.symbols import RedisSymbols
 from codelode.backends.redis.table_inventory import RedisTableInventory
-from codelode.cli.doctor import problem_of
+from codelode.declarations import problem_of
 from codelode.errors import Corrupt
 from codelode.ledger import FileManifest, WorkItem
 from codelode.mirrors import folder_name
