@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -26,6 +26,7 @@ from typing import Protocol
 
 import structlog
 
+from codelode.bounded import put
 from codelode.display import quoted
 from codelode.errors import CodelodeError, NotFound, Rejected, Unavailable
 from codelode.jobs import Priority, of_run
@@ -141,7 +142,7 @@ class Delivery:
         self._now = now
         self._looks_at: dict[Stage, float] = {}
         self._alone_until: dict[tuple[Stage, Priority], float] = {}
-        self._stalled: dict[tuple[Stage, RunId, str], str] = {}
+        self._stalled: OrderedDict[tuple[Stage, RunId, str], str] = OrderedDict()
 
     def handle(self, job: Job, work: Callable[[Job], None]) -> None:
         """Do the work of a message, unless this process is working on a copy of the message.
@@ -478,14 +479,12 @@ class Delivery:
         reports twice that a process was killed.
         """
         stalled = (stage, job.run, job.path)
-        if stalled not in self._stalled:
-            if len(self._stalled) == MAX_STALLED:
-                del self._stalled[next(iter(self._stalled))]
-            self._stalled[stalled] = message
+        before = self._stalled.get(stalled)
+        put(self._stalled, stalled, message, most=MAX_STALLED)
+        if before is None:
             log.warning("file_sent_again", stage=stage.name, reason=reason, **job.names)
             self._pass_on(job.run, [job], stage.name)
-        elif self._stalled[stalled] != message:
-            self._stalled[stalled] = message
+        elif before != message:
             self.fail(job, reason, stage=stage)
 
     def fail(self, job: Job, reason: str, *, stage: Stage) -> None:
