@@ -17,7 +17,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -30,6 +30,10 @@ MAX_PREFIXES = 8
 #: A cover has at most this fraction of the terms of a plain list of names. With 4,637 terms instead
 #: of 5,000 names, a search in Weaviate was no faster.
 WORTH_SHARE = 0.5
+
+#: With more terms than this, a filter may make searches in Weaviate slower than those of a caller
+#: who sees everything.
+MANY_TERMS = 1_000
 
 #: Most covers that a `Known` caches, up to 2 MB each: as many as a gateway holds visibilities.
 MAX_COVERS = 256
@@ -79,10 +83,17 @@ class Known:
     groups: Mapping[RepositoryName, Grouped] = field(default_factory=dict)
     #: Returns the cover of some names, or None; each is computed once.
     cover: Callable[[frozenset[RepositoryName]], Cover | None] = field(init=False, repr=False)
+    #: Hashes of the sets of names that have no cover of at most MANY_TERMS terms.
+    not_covered: set[int] = field(init=False, repr=False, default_factory=set)
 
     def __post_init__(self) -> None:
-        kept = lru_cache(maxsize=MAX_COVERS)(partial(cover, known=self))
-        object.__setattr__(self, "cover", kept)
+        object.__setattr__(self, "cover", lru_cache(maxsize=MAX_COVERS)(self._cover))
+
+    def _cover(self, names: frozenset[RepositoryName]) -> Cover | None:
+        made = cover(names, self)
+        if (sum(map(len, made)) if made else len(names)) > MANY_TERMS:
+            self.not_covered.add(hash(names))
+        return made
 
 
 class Cover(NamedTuple):

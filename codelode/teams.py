@@ -31,7 +31,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from codelode.covers import Token, bitmap, described, prefixes
+from codelode.covers import MANY_TERMS, Token, bitmap, described, prefixes
 from codelode.host_permissions import HostPermissions, Team
 
 #: The share of a team's accounts that read each of its repositories. With .6, people who read half
@@ -45,10 +45,9 @@ MAX_TEAMS = 1_000
 #: 75 ms to read 64 groups of each of 10,000 repositories.
 MAX_OF_REPOSITORY = 64
 
-#: Callers who need more terms are helped until they need few. In Weaviate, a caller who sees half
-#: of 10,000 repositories by a group and as many names waits .92 and .83 times as long as one who
-#: sees all (tests/bench/results/2026-11-27-visibility-weaviate-many-groups.txt).
-MANY_TERMS = 1_000
+#: Callers who need more than MANY_TERMS are helped until they need few. In Weaviate, a caller who
+#: sees half of 10,000 repositories by a group and as many names waits .92 and .83 times as long as
+#: one who sees all (tests/bench/results/2026-11-27-visibility-weaviate-many-groups.txt).
 FEW_TERMS = 500
 
 #: Least repositories of a team, and least terms that it saves for each of these, of all callers

@@ -187,6 +187,7 @@ class Gateway:
         )
         self._scopes_file.require()
         hosts = HostReader(dependencies.permissions)
+        visibilities = Visibilities(dependencies.ledger, self._access_file.current, hosts)
         self._dependencies = replace(
             dependencies,
             scopes=self._scopes_file.current,
@@ -194,13 +195,14 @@ class Gateway:
                 *self._access_file.problems(),
                 *self._scopes_file.problems(),
                 *hosts.problems(),
+                *visibilities.problems(),
                 *source_problems(dependencies.sources),
             ),
         )
         self._settings = dependencies.settings
         self._health = Health(self._dependencies, SERVICES)
         self._calls = Calls(
-            _access(dependencies, self._access_file, hosts),
+            _access(dependencies, visibilities),
             limits.limiter(self._settings, dependencies.call_limits),
             dependencies.audit_log,
         )
@@ -315,14 +317,13 @@ class Gateway:
         reflection.enable_server_reflection(names, self._server)
 
 
-def _access(dependencies: Dependencies, file: AccessFile, hosts: HostReader) -> GuardedAccess:
+def _access(dependencies: Dependencies, visibilities: Visibilities) -> GuardedAccess:
     settings = dependencies.settings
     authenticators: list[Authenticator] = [
         KeyAuthenticator(dependencies.keys),
         Webhooks(),
         *_authenticators(settings),
     ]
-    visibilities = Visibilities(dependencies.ledger, file.current, hosts)
     access = Access(authenticators, visibilities, dependencies.sessions)
     return GuardedAccess(access, dependencies.call_limits, limits.wrong_credentials(settings))
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 
 from codelode.access import EVERYTHING, Bounds, Label, Role, Visibility
 from codelode.bounded import put
-from codelode.covers import Grouped, Known
+from codelode.counts import counted
+from codelode.covers import MANY_TERMS, Grouped, Known
 from codelode.ledger import Catalog
 from codelode.model import RepositoryName
 from codelode.repository_globs import Within, literals, matcher
@@ -82,6 +83,20 @@ class Visibilities:
         if rights.is_admin and not rights.bounds:
             return role, EVERYTHING
         return role, await self._visible(rights, snapshot)
+
+    def problems(self) -> tuple[str, ...]:
+        """Return what makes searches of many repositories slow, for admins.
+
+        Only a store that filters by groups asks for covers, and only for callers who search.
+        """
+        count = len(self._latest.known.not_covered)
+        if not count:
+            return ()
+        return (
+            f"the search filters of {counted(count, 'caller')} have more than {MANY_TERMS:,} "
+            "terms, and are therefore slow: if rights have changed since the repositories were "
+            "indexed, run `codelode regroup`",
+        )
 
     async def _visible(self, rights: _Rights, snapshot: _Snapshot) -> Visibility:
         if snapshot is not self._held_of:

@@ -13,7 +13,7 @@ from codelode.backends.memory.api_keys import MemoryApiKeys
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.backends.memory.permissions import MemoryPermissionStates
 from codelode.backends.redis.permissions import RedisPermissionStates
-from codelode.covers import Grouped, Known, cover
+from codelode.covers import MANY_TERMS, Grouped, Known, cover
 from codelode.grouping import find_teams, rights
 from codelode.host_permissions import (
     PermissionsBuilder,
@@ -107,8 +107,8 @@ def test_overlapping_teams_and_direct_collaborators_are_described_in_few_terms(o
     assert sum(len(team) == 1 for team in found) < 5
 
     known = overlap.known()
-    assert min(map(len, overlap.reads.values())) > teams.MANY_TERMS
-    assert max(overlap.terms(known, account) for account in overlap.reads) < teams.MANY_TERMS
+    assert min(map(len, overlap.reads.values())) > MANY_TERMS
+    assert max(overlap.terms(known, account) for account in overlap.reads) < MANY_TERMS
     assert all(len(one.written) <= 1 + teams.MAX_OF_REPOSITORY for one in known.groups.values())
     used = [len(one.written) for one in known.groups.values()]
     assert sum(used) / len(used) < 8
@@ -120,7 +120,7 @@ def test_owners_who_read_everything_do_not_hide_teams():
     host = Host({**reads, **{f"owner{number}": {*NAMES} for number in range(60)}})
     assert sum(len(team) == 1 for team in host.teams()) < 5
     known = host.known()
-    assert max(host.terms(known, account) for account in reads) < teams.MANY_TERMS
+    assert max(host.terms(known, account) for account in reads) < MANY_TERMS
 
 
 def test_people_who_read_a_random_half_each_are_teams_of_their_own():
