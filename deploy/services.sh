@@ -60,6 +60,14 @@ refuse() {
 
 # --- sources of a program; each prints its path, or fails --------------------------------------
 
+# `require_known SERVERS NAME…`: ends the script if a name is not one of the servers.
+require_known() {
+  local known=$1 name
+  for name in "${@:2}"; do
+    case " $known " in *" $name "*) ;; *) say "unknown server '$name': name one of $known"; exit 2 ;; esac
+  done
+}
+
 program() { case $1 in weaviate) echo weaviate-server ;; ollama | gitea) echo "$1" ;; esac }
 cached() { local v="$1_version"; echo "$cache/$1-${!v}/$(program "$1")"; }
 
@@ -366,6 +374,7 @@ compose_down() {
 
 up() {
   local server failed=0
+  require_known "weaviate ollama" "$@"
   claim
   for server in "${@:-weaviate ollama}"; do
     # shellcheck disable=SC2086
@@ -402,6 +411,7 @@ case $command in
   status) status ;;
   versions) echo "weaviate $weaviate_version"; echo "ollama $ollama_version" ;;
   binary)
+    require_known "weaviate ollama gitea" "${1:-}"
     claim
     # shellcheck disable=SC2046
     binary "$1" || { nothing_worked "$1" $(tr ' ' '\n' <<<"$ways" | grep -vx -e configured -e compose); exit 1; }

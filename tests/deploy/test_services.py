@@ -67,6 +67,15 @@ def test_a_configured_server_comes_first(services, ready_server):
     assert f"export CODELODE_WEAVIATE_URL={ready_server}" in (services.state / "env").read_text()
 
 
+@pytest.mark.parametrize(
+    ("command", "known"), [("up", "weaviate ollama"), ("binary", "weaviate ollama gitea")]
+)
+def test_an_unknown_server_is_refused_with_the_known_ones(services, command, known):
+    found = services(command, "valkey")
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr.strip() == f"services: unknown server 'valkey': name one of {known}"
+
+
 def test_where_nothing_works_it_says_what_was_tried(services, tmp_path):
     done = services("up", "weaviate", SERVICES_WAYS="compose cache", XDG_CACHE_HOME=str(tmp_path))
 
