@@ -24,6 +24,9 @@ from codelode.errors import CodelodeError, InvalidQuery
 ERROR = 2
 INTERRUPTED = 130
 
+#: The option that names a repository where the argument of a command does not.
+_REPOSITORY_OPTIONS = frozenset({"--repo", "-r"})
+
 
 class Subcommand(NamedTuple):
     """The module that defines a subcommand, and its line in the help."""
@@ -268,6 +271,8 @@ def _status_of(args: list[str]) -> int:
         with suppress(BrokenPipeError):
             exc.show()
         return ERROR
+    except click.NoSuchOption as exc:
+        return _complain(_unknown_option(exc), hint=_help_of(exc))
     except click.ClickException as exc:
         return _complain(exc.format_message(), hint=_help_of(exc))
     except (click.Abort, KeyboardInterrupt):
@@ -288,6 +293,18 @@ def _check_text(args: list[str]) -> None:
             arg.encode()
         except UnicodeEncodeError as exc:
             raise click.UsageError(f"the argument {arg!a} is not valid UTF-8") from exc
+
+
+def _unknown_option(exc: click.NoSuchOption) -> str:
+    """Return the message, which says if the name of the repository is an argument.
+
+    `--help` is no suggestion: it resembles every short option, and the hint names it anyway.
+    """
+    command = exc.ctx.command if exc.ctx else codelode
+    argument = next((one for one in command.params if isinstance(one, click.Argument)), None)
+    if exc.option_name in _REPOSITORY_OPTIONS and argument and argument.name == "name":
+        return f"{exc.message} The repository is the argument {argument.human_readable_name}."
+    return exc.message if exc.possibilities == ["--help"] else exc.format_message()
 
 
 def _help_of(exc: click.ClickException) -> str:

@@ -184,6 +184,9 @@ def test_without_arguments_the_help_is_printed_as_it_is(codelode):
         (["search", "\udcff"], "not valid UTF-8"),
         (["index", "a", "b", "--name", "n"], "--name is the name of one repository"),
         (["up", "--port", "99999"], "99999"),
+        (["failures", "--repo", "n"], "'--repo'. The repository is the argument NAME. (see "),
+        (["failures", "--partail"], "'--partail'. Did you mean '--partial'? (see "),
+        (["repos", "--repo", "n"], "No such option '--repo'. (see "),
     ],
 )
 def test_a_mistake_is_one_line_and_status_two(codelode, args, said):
