@@ -25,6 +25,7 @@ from codelode.errors import CodelodeError, InvalidQuery
 from codelode.mcp import prompts
 from codelode.mcp.answers import Answer, error_answer
 from codelode.mcp.arguments import Arguments, Read, schema
+from codelode.mcp.fields import in_own_terms
 from codelode.mcp.tools import TOOLS, Tool
 
 INSTRUCTIONS = (
@@ -59,7 +60,7 @@ def make_server(connect: Connect) -> Server[Any]:
         except ValidationError as exc:
             return _result(error_answer(_problems(exc, tool.arguments)))
         except CodelodeError as exc:
-            return _result(error_answer(str(exc)))
+            return _result(error_answer(str(in_own_terms(exc, tool.arguments))))
 
     async def read_resource(
         context: Any, asked: types.ReadResourceRequestParams

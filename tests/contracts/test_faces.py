@@ -29,6 +29,8 @@ from codelode.cli.command import codelode
 from codelode.cli.fields import in_own_terms
 from codelode.client import Client
 from codelode.errors import CodelodeError
+from codelode.mcp import fields
+from codelode.mcp.tools import TOOLS
 from codelode.settings import Settings
 from gateway import service
 from gateway.access import Access
@@ -495,6 +497,10 @@ class Mcp:
                 hit.pop("explain")
         return answer
 
+    def arguments(self, function, request):
+        tool, _ = getattr(self, f"_{function}")(request)
+        return TOOLS[tool].arguments
+
     def _search(self, request):
         return "search", {
             **asdict(request.filters),
@@ -939,6 +945,8 @@ def test_an_error_names_the_same_field_and_remedy(running, face, function, reque
     expected = said.value
     if isinstance(face, CommandLine):
         expected = in_own_terms(expected, face.command(function, request_))
+    if isinstance(face, Mcp):
+        expected = fields.in_own_terms(expected, face.arguments(function, request_))
     assert str(expected) in str(shown.value)
     if isinstance(shown.value, CodelodeError):
         assert type(shown.value) is type(said.value)

@@ -115,6 +115,32 @@ def test_a_filter_in_a_note_is_named_as_its_argument():
     assert notes(["filters.paths: 'x' matches nothing"]) == ["note: paths: 'x' matches nothing"]
 
 
+@pytest.mark.parametrize(
+    ("tool", "field", "shown"),
+    [
+        ("search", "filters.paths", "paths"),
+        ("search", "page_token", "page"),
+        ("search", "options.rank.window", "options.rank.window"),
+        ("search", "options.expand.after_lines", "context_lines (expand.after_lines)"),
+        ("context", "options.assemble.budget_tokens", "tokens (assemble.budget_tokens)"),
+        ("index", "name", "name"),
+    ],
+)
+async def test_an_invalid_field_is_named_as_the_argument(gateway, codes, tool, field, shown):
+    gateway.fail(codes.INVALID_ARGUMENT, "is wrong", field=field)
+    given = {"url": "x"} if tool == "index" else {"query": "x"}
+
+    assert await refused(gateway, tool, **given) == f"{shown}: is wrong"
+
+
+async def test_an_error_about_a_pattern_names_the_query_and_the_number_of_hits(gateway, codes):
+    gateway.fail(codes.INVALID_ARGUMENT, "is too common; lower `limit`", field="pattern")
+
+    told = await refused(gateway, "search", query="x", exact=True)
+
+    assert told == "query: is too common; lower `top_k`"
+
+
 @pytest.mark.parametrize("names", ["symbols", "references"])
 async def test_a_list_of_names_that_is_cut_names_the_argument_to_raise(gateway, names):
     assert "raise `top_k`" in await told(gateway, "search", query="retry", names=names, top_k=1)
