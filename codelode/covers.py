@@ -24,18 +24,18 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from codelode.model import RepositoryName
 
-#: Most prefixes of a name, so that a chunk stays small whatever its repository is called.
+#: Maximum number of prefixes of a name, which bounds the size of a chunk.
 MAX_PREFIXES = 8
 
-#: A cover has at most this fraction of the terms of a plain list of names. With 4,637 terms instead
-#: of 5,000 names, a search in Weaviate was no faster.
+#: A cover is used only if it has at most this fraction of the terms of a plain list of names. With
+#: 4,637 terms instead of 5,000 names, a search in Weaviate was no faster.
 WORTH_SHARE = 0.5
 
 #: With more terms than this, a filter may make searches in Weaviate slower than those of a caller
 #: who sees everything.
 MANY_TERMS = 1_000
 
-#: Most covers that a `Known` caches, up to 2 MB each: as many as a gateway holds visibilities.
+#: Maximum number of covers that a `Known` caches, up to 2 MB each: one per cached visibility.
 MAX_COVERS = 256
 
 _SEPARATOR = re.compile(r"[/._-]")
@@ -97,7 +97,7 @@ class Known:
 
 
 class Cover(NamedTuple):
-    """A description that admits the `names`, and names with one of the tokens but not in `but`."""
+    """A filter that admits `names`, and names that have one of `tokens` and are not in `but`."""
 
     tokens: tuple[str, ...]
     names: tuple[RepositoryName, ...]
@@ -135,7 +135,7 @@ def cover(names: frozenset[RepositoryName], known: Known) -> Cover | None:
 
 
 class Token(NamedTuple):
-    """The repositories of which every chunk has a token, and of which a chunk may have it: bitmaps.
+    """Bitmaps of the repositories whose chunks all have a token, and of those whose chunks may.
 
     Bit n stands for the n-th repository.
     """
@@ -147,9 +147,9 @@ class Token(NamedTuple):
 def described(seen: int, tokens: Mapping[str, Token]) -> tuple[list[str], int, int]:
     """Return tokens that stand for most of a set of repositories, the rest, and the exceptions.
 
-    Tokens are taken in the order of the terms that they need for each repository, themselves and
-    their exceptions, if they need fewer than the repositories that are left: the greedy method for
-    weighted set cover (Chvátal 1979). Sets are bitmaps, as in `Token`.
+    Greedy weighted set cover (Chvátal 1979): a token costs one term and one for each exception.
+    Tokens are tried by ascending cost per repository, and taken if they cost less than the
+    repositories that they add. Sets are bitmaps, as in `Token`.
     """
     rated = []
     for token, (certain, possible) in tokens.items():
@@ -176,7 +176,7 @@ def bitmap(numbers: Iterable[int], size: int) -> int:
 
 
 class _Numbered(NamedTuple):
-    """The known names in order, with their numbers there, and the tokens that several have."""
+    """The known names in order, their positions, and the tokens that several of them have."""
 
     ordered: tuple[RepositoryName, ...]
     numbers: Mapping[RepositoryName, int]

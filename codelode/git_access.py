@@ -21,8 +21,8 @@ class Header:
 class SshIdentity:
     """A private key and the host keys to accept, in files that live as long as this object.
 
-    Git replaces `below`, unless it is empty, at the beginning of addresses by `url`. ssh reads keys
-    from files only. On Linux the files are in memory, have no name in any folder, and end with this
+    If `below` is not empty, git replaces it by `url` at the beginning of addresses. ssh reads keys
+    from files only. On Linux the files are in memory, have no path on disk, and vanish with this
     process.
     """
 
@@ -34,7 +34,8 @@ class SshIdentity:
         for file in files:
             weakref.finalize(self, file.close)
         key, hosts = map(_path, files)
-        #: With these and no configuration file, ssh uses this key first, and only these host keys.
+        #: With these options and no configuration file, ssh tries this key first, and accepts only
+        #: these host keys.
         self.options = (
             f"-oIdentitiesOnly=yes -oIdentityFile={key} -oUserKnownHostsFile={hosts} "
             "-oGlobalKnownHostsFile=/dev/null -oUpdateHostKeys=no -oVerifyHostKeyDNS=no"

@@ -4,9 +4,9 @@
 classes in a search filter are not. In paths only `**` crosses `/`.
 
 Globs come from callers, and Python's `re` backtracks: a naive translation of `*a*a*a*b` takes time
-in a power of the length. Here a wildcard that has found its next literal does not give it back (an
-atomic group); the first position leaves the most text for the rest. The exception is `**/` behind
-part of a name (`x**/y` also matches `xy`), whose two readings become alternatives.
+polynomial in the length. Here a wildcard never gives back the first match of the literal after it
+(an atomic group), because that match leaves the most text for the rest. The exception is `**/`
+after a part of a name (`x**/y` also matches `xy`), whose two readings become alternatives.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterable, Sequence
 from codelode.errors import InvalidQuery
 from codelode.model import Chunk, Filters
 
-#: Most occurrences of `x**/` in a glob; each doubles the size of the expression.
+#: Maximum number of `x**/` in a glob; each doubles the size of the expression.
 MAX_PARTIAL_NAMES = 5
 
 _PART = re.compile(r"\*\*/|\*\*|\*|[^*]+")
-#: What stands between the literal parts of a glob: `**/` may match nothing, its `/` included.
+#: Separators of the literal parts of a glob. The `/` is part of `**/`, which may match nothing.
 _LITERALS = re.compile(r"\*\*/|[*?]")
 _DEEP = {"**": ".*?", "**/": "(?:.*?/)??"}
 _IN_PATH, _IN_NAME = "[^/]", "[^\\n]"
@@ -35,7 +35,7 @@ def is_literal(glob: str) -> bool:
 
 
 def signed(values: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the values without a leading `!`, and the others, which exclude, without their `!`."""
+    """Split the values into those without a leading `!` and those with one, which is removed."""
     split: tuple[list[str], list[str]] = ([], [])
     for value in values:
         split[value.startswith("!")].append(value.removeprefix("!"))
@@ -70,12 +70,12 @@ def literal_prefix(glob: str) -> str:
 
 
 def matches_path(glob: str) -> Callable[[str], bool]:
-    """Return a test whether the glob matches a whole path."""
+    """Return a predicate that tells whether the glob matches a whole path."""
     return _finds(_path_expression(glob), longest_literal(glob))
 
 
 def matches_a_name(glob: str) -> Callable[[str], bool]:
-    """Return a test whether the glob matches one of several names, given one per line."""
+    """Return a predicate that tells whether the glob matches one of several names, one per line."""
     return _finds(_names_expression(glob), longest_literal(glob))
 
 
@@ -176,7 +176,7 @@ def _merged(parts: Sequence[str]) -> list[str]:
 
 
 def _variants(parts: list[str]) -> list[list[str]]:
-    """Return the parts in every reading of `**/` behind part of a name. Raises InvalidQuery."""
+    """Return the parts in every reading of `**/` after a part of a name. Raises InvalidQuery."""
     variants: list[list[str]] = [[]]
     for before, part in zip(["/", *parts], parts, strict=False):
         if part == "**/" and not before.endswith("/"):
@@ -186,14 +186,14 @@ def _variants(parts: list[str]) -> list[list[str]]:
         if len(variants) > 1 << MAX_PARTIAL_NAMES:
             raise InvalidQuery(
                 "filters.paths",
-                f"has `**/` behind a part of a name more than {MAX_PARTIAL_NAMES} times; "
-                "write `**/` behind a `/`",
+                f"has `**/` after a part of a name more than {MAX_PARTIAL_NAMES} times; "
+                "write `**/` after a `/`",
             )
     return variants
 
 
 def _whole(parts: Sequence[str], any_char: str) -> str:
-    """Split at the deep wildcards; each block but the last keeps its first match."""
+    """Split at deep wildcards and translate; each block but the last keeps its first match."""
     blocks: list[list[str]] = [[]]
     for part in parts:
         if part in _DEEP:

@@ -1,10 +1,10 @@
-"""Find the groups of a repository: repositories about which the same rights decide share them.
+"""Find the groups of a repository, which repositories with the same rights share.
 
-A repository has a group by its label and its readers at the code host together, because there may
-be thousands of readers. It has another group, by its label and the team, for each team that reads
-it there (see `teams`). Last, it has one, by its label and the list, for each list of globs that
-matches its name: those of the access file and of API keys. Teams and lists thus form as many groups
-as there are teams and lists, however their repositories overlap.
+A repository has one group for its label and the set of its readers at the code host, because there
+may be thousands of readers. It has another for its label and each team that reads it there (see
+`teams`), and one for its label and each list of globs, of the access file or of an API key, that
+matches its name. The number of groups from teams and lists is therefore that of teams and lists,
+however their repositories overlap.
 
 Most globs form no group, because a filter describes what they match in few terms anyway (see
 `covers`): all prefixes of names, such as `payments/*`, and lists of few names.
@@ -31,12 +31,12 @@ from codelode.repository_globs import MAX_GLOBS, matcher
 #: file, so each should add few terms to a filter.
 FEW_NAMES = 16
 
-#: Most lists of the access file, and of API keys, that form groups, because the name of each new
-#: repository is compared with all of them: 1,000 lists of wildcards take 10 ms.
+#: Maximum number of lists of the access file, and of API keys, that form groups. The name of each
+#: new repository is compared with all of them: 1,000 lists of wildcards take 10 ms.
 MAX_LISTS = 1_000
 
-#: Most lists that give groups to a repository, those of the access file first, so that a chunk
-#: stays small.
+#: Maximum number of lists that give groups to a repository, which bounds the size of a chunk. Those
+#: of the access file come first.
 MAX_MATCHING = 16
 
 Globs: TypeAlias = tuple[str, ...]
@@ -106,7 +106,7 @@ class Rights:
 def find_teams(
     permissions: PermissionStates, of: OfConnection, *, are_wanted_again: bool = False
 ) -> None:
-    """Find the teams of each connection of which none are known, or all again, and store them."""
+    """Find and store the teams of connections without known ones, or again those of all."""
     for state in permissions.states():
         name, version = state.declared.name, state.outcome.version
         known = permissions.teams(name)

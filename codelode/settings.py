@@ -27,7 +27,7 @@ from codelode.files import read_secret
 from codelode.loopback import is_confidential
 from codelode.openid_flow import SCOPES
 
-#: Variables that are no settings, because only Compose, `codelode up`, or the tests read them.
+#: Variables that are not settings: only Compose, `codelode up`, or the tests read them.
 _READ_ELSEWHERE = (
     *("bind", "port", "version", "cluster"),
     *("test_image", "test_browser", "test_screenshots"),
@@ -49,7 +49,7 @@ _ALGORITHMS = tuple(f"{kind}{bits}" for kind in ("RS", "PS", "ES") for bits in (
 _WEB, _REDIS = ("http", "https"), ("redis", "rediss", "unix")
 _REDIS_EXAMPLE = "redis://127.0.0.1:6379/0"
 
-#: The part of a URL that may be user and password, even in a malformed URL. Messages hide it.
+#: The part of a URL that may hold user and password, even in a malformed URL. Messages hide it.
 _CREDENTIALS = re.compile(r"^(\w+://)?.*@", re.DOTALL)
 
 
@@ -236,7 +236,7 @@ class Settings(BaseSettings):
         ge=0.01,
         le=8_760,
         description="Longest time for which a browser stays signed in at the web page, hours. Its "
-        "credentials may end earlier.",
+        "credentials may expire earlier.",
     )
 
     # Clients, and the Redis server of `codelode up`
@@ -735,10 +735,10 @@ def load(**overrides: object) -> Settings:
 
 
 def unknown_variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables with our prefix that are no setting, each with the most similar setting.
+    """Return the unknown variables with our prefix, each with the most similar setting.
 
-    Empty text: no setting is similar. A misspelt variable would have no effect, so a process logs a
-    warning for each when it starts.
+    The text is empty if no setting is similar. A misspelt variable would have no effect, so a
+    process logs a warning for each when it starts.
     """
     names = {name: name.upper().removeprefix(PREFIX).lower() for name in sorted(environment)}
     return {

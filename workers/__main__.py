@@ -1,7 +1,7 @@
 """Run the workers of one stage, or beat, which sends the periodic jobs: `python -m workers NAME`.
 
 NAME is beat or the name of a row in `codelode.stages.STAGES`. `python -m workers fork-server`
-starts a process that forks either on request (`workers.fork_server`).
+starts a process that forks workers or beat on request (`workers.fork_server`).
 """
 
 from __future__ import annotations

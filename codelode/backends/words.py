@@ -11,8 +11,8 @@ from 0.75 to 1.5 are not significant.
 A chunk that begins inside a definition is indexed and embedded with the text right before it
 (`Chunk.overlap`). On 31 repositories this made no significant difference: NDCG@10 changed by
 -.0007 for 614 annotated queries on source folders, by +.0001 for the same queries on whole
-repositories, and by -.0016 for 692 commit subjects (relevant: the chunks with the lines that the
-commit added). For the subjects with such a chunk among the relevant ones, recall@20 rose from .259
+repositories, and by -.0016 for 692 commit subjects as queries, which should find the lines that the
+commit added. For the subjects with such a chunk among the relevant ones, recall@20 rose from .259
 to .271.
 """
 
@@ -24,11 +24,10 @@ from codelode.model import Chunk
 #: Weight of the score of names, relative to that of content.
 NAME_WEIGHT = 1.0
 
-#: Weight of the score of summaries: the value of published code search over summaries, not measured
-#: here.
+#: Weight of the score of summaries; taken from published work on code search, not measured here.
 SUMMARY_WEIGHT = 2.0
 
-#: Only this many distinct terms of a query are searched; more take time and add little.
+#: Maximum number of distinct terms of a query that are searched; more take time and add little.
 MAX_QUERY_TERMS = 64
 
 

@@ -1,9 +1,9 @@
-"""Add a block to the git hooks of a checkout, which has codelode index each new commit.
+"""Add a block to the git hooks of a checkout that makes codelode index each new commit.
 
 The block comes first in a hook, so that an `exec` or `exit` of an existing hook does not keep it
 from running. The call runs in the background with output to a file, so that no git command waits
 for it or fails because of it. Hooks may be shared by several repositories (`core.hooksPath`), so
-each has a block of its own, which ends at once in the others.
+each repository has its own block, which does nothing in the others.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class HookState(StrEnum):
     """Whether a hook has the block of the repository."""
 
     INSTALLED = "installed"
-    OUTDATED = "outdated"  # it has another block than `install` would write now
+    OUTDATED = "outdated"  # the block differs from what `install` would write now
     MISSING = "missing"
 
 
@@ -50,7 +50,7 @@ class Hooks:
 
     checkout: Checkout
     command: Sequence[str]
-    variables: Mapping[str, str]  # of the environment of the command
+    variables: Mapping[str, str]  # environment variables for the command
 
     @property
     def log(self) -> Path:
@@ -60,8 +60,8 @@ class Hooks:
     def install(self) -> None:
         """Add or renew the block in each hook.
 
-        Nothing is changed if one of them cannot be. Raises InvalidQuery("path") for a hook that the
-        block cannot be added to, Denied if a file cannot be written.
+        Changes no hook if one of them cannot be changed. Raises InvalidQuery("path") for a hook to
+        which the block cannot be added, Denied if a file cannot be written.
         """
         self._change(self._with_block)
 
@@ -124,7 +124,7 @@ class Hooks:
         assigned = [f"{one}={shlex.quote(value)}" for one, value in self.variables.items()]
         command = " ".join([*assigned, shlex.join(self.command)])
         body = (
-            # Not in the background, where another branch may be checked out meanwhile.
+            # Read before the call goes to the background: the branch may change afterwards.
             "codelode_branch=$(git symbolic-ref --quiet --short HEAD 2>/dev/null) || :\n"
             f'([ "$codelode_branch" ] || exit\n{HOOKS[name]}'
             '[ "$(git rev-parse --path-format=absolute --git-common-dir)" = '
@@ -138,7 +138,7 @@ class Hooks:
     def _marks(self) -> tuple[bytes, bytes]:
         where = str(self.checkout.common_dir)
         if not where.isprintable():
-            raise InvalidQuery("path", f"{where!r} holds characters that a hook cannot name")
+            raise InvalidQuery("path", f"{where!r} has characters that a hook cannot contain")
         return (
             f"# >>> codelode {where} >>> `codelode hooks uninstall` removes this\n".encode(),
             f"# <<< codelode {where} <<<\n".encode(),
@@ -164,7 +164,7 @@ def _require_changeable(path: Path) -> None:
 
 
 def _require_unsaved(saved: Path) -> None:
-    """Raise InvalidQuery if another hook is saved there, which must not be overwritten."""
+    """Raise InvalidQuery if a hook is saved there already, so that it is not overwritten."""
     if saved.exists():
         raise InvalidQuery(
             "path",
@@ -174,9 +174,9 @@ def _require_unsaved(saved: Path) -> None:
 
 
 def _replace(path: Path, content: bytes | None) -> None:
-    """Write a hook in one step, or restore what was there before ours (None).
+    """Write a hook atomically, or restore the hook that was there before ours (None).
 
-    A hook that is no shell script is moved away before ours takes its place.
+    Saves an existing hook that is not a shell script before ours replaces it.
     """
     saved, before = path.parent / SAVED / path.name, _content(path)
     if content is None:

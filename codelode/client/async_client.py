@@ -60,7 +60,7 @@ class AsyncClient(AsyncMethods):
                 await asyncio.sleep(silence.pause_s(lost))
 
     async def is_serving(self) -> bool:
-        """Return whether the gateway answers and says that it is ready; never raises."""
+        """Return whether the gateway answers and reports that it is ready; never raises."""
         try:
             return await self._send(calls.health(), min(self.timeout_s, calls.HEALTH_TIMEOUT_S))
         except CodelodeError:
@@ -84,14 +84,14 @@ class AsyncClient(AsyncMethods):
 
     @cached_property
     def _channel(self) -> grpc.aio.Channel:
-        # A channel belongs to the event loop that runs when it is made.
+        # A channel belongs to the event loop in which it is created.
         how = self._how
         if how.credentials is None:
             return grpc.aio.insecure_channel(how.target, options=how.options)
         return grpc.aio.secure_channel(how.target, how.credentials, options=how.options)
 
     async def _metadata(self) -> tuple[tuple[str, str], ...]:
-        """Return the metadata of a call; the token of a login may have to be renewed first."""
+        """Return the metadata of a call. May renew the token of a login first."""
         if self._how.login is None:
             return self._how.metadata()
         return await asyncio.to_thread(self._how.metadata)

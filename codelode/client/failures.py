@@ -17,14 +17,14 @@ _NO_CONNECTION = (
     "keepalive",
 )
 
-#: The details that gRPC itself reports when the client's deadline expires. The gateway reports
-#: others.
+#: The details that gRPC itself reports when the client's deadline expires; those of the gateway
+#: differ.
 _OWN_DEADLINE = "Deadline Exceeded"
 
 #: A part of the details with which gRPC itself refuses a message that is too large.
 _TOO_LARGE = "SERVER: Received message larger than max"
 
-#: The same for the headers of a call, of which only the token can be long.
+#: The same for headers of a call that are too large; only the token can be that long.
 _TOO_LARGE_HEADERS = "received metadata size exceeds"
 
 
@@ -58,7 +58,7 @@ def _no_connection(details: str, address: str) -> errors.CodelodeError:
             return kind(f"{address}: {remedy}")
     if _HTTP in details:
         return errors.InvalidSettings(
-            f"{address} is a port of HTTP; commands and clients need the port of gRPC, such as "
+            f"{address} is an HTTP port; commands and clients need the gRPC port, such as "
             f"{DEFAULT_SERVER}, which `codelode up` prints"
         )
     if "handshake" in details:
@@ -78,10 +78,10 @@ def _why(address: str) -> str:
     )
 
 
-#: A part of the details for a server that answers like a web server, such as that of REST.
+#: A part of the details if the port speaks HTTP/1, as that of the REST API does.
 _HTTP = "http1.x server"
 
-#: Parts of the details for a connection that the other side closed before it answered.
+#: Parts of the details if the server closed the connection without an answer.
 _HUNG_UP = ("Socket closed", "Connection reset", "recvmsg:")
 
 #: Parts of the details when TLS fails, each with the error to raise and its message.

@@ -16,7 +16,7 @@ def run_state(run: Run) -> str:
 
 
 def run_note(run: Run) -> str:
-    """Return in one line why a run failed, what it waits for, or what may be unexpected."""
+    """Return one line: why a run failed, else what it waits for, else its notices."""
     return " ".join((run.error or run.waits_for or "; ".join(run.notices)).split())
 
 

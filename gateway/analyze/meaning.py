@@ -34,7 +34,7 @@ _ASKING = re.compile(r"\b(?:how|where|what|when)\s+to\b", re.IGNORECASE)
 
 
 def literals(text: str) -> tuple[str, ...]:
-    """Return quoted texts, names, numbers, negations and languages, sorted, then the words."""
+    """Return quoted texts, names, numbers, negations, and languages, sorted; then other words."""
     found = [entity.text for entity in entities(text)]
     found += (match.group().lower() for match in _NEGATION.finditer(text))
     found += (match.group() for match in _QUOTED.finditer(text))

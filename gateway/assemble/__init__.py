@@ -10,7 +10,7 @@ from codelode.model import Candidate, Chunk, Hit, Match
 from gateway.assemble.named import asked_names, under_name
 from gateway.state import Backends, Ranked, SearchState, estimated_tokens
 
-#: Most tokens of all hits together that language models can usually read. Chosen by hand.
+#: Maximum number of tokens of all hits that most language models can read. Chosen by hand.
 MAX_TOKENS = 100_000
 
 #: Longest first line that stands for a chunk without a symbol, characters.
@@ -35,9 +35,9 @@ async def assemble(state: SearchState, _backends: Backends) -> SearchState:
 def _merged(
     ranking: Sequence[Ranked], asked: Sequence[str], globs: Sequence[str]
 ) -> tuple[Ranked, ...]:
-    """Merge the pieces of each definition into the best of them, which reaches down to the last.
+    """Merge the chunks of each definition into the best of them, and extend it to the last line.
 
-    As compact hits, all would have the same first line and the same signature.
+    As compact hits, all of them would show the same line and the same signature.
     """
     best: dict[Hashable, Ranked] = {}
     for entry in ranking:
@@ -83,9 +83,9 @@ def match(candidate: Candidate) -> Match:
 
 
 def _compacted(hit: Hit) -> Hit:
-    """Return the hit with the signature of its symbol as its code, on the line that it has.
+    """Return the hit with only the signature of its symbol as its code, starting at its line.
 
-    A chunk without a symbol has its first line instead.
+    Without a symbol, the code is the first line of the chunk.
     """
     line, text = definition(hit.chunk) or _first_line(hit.chunk)
     # A chunk of annotations ends before the name that they belong to.

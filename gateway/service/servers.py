@@ -28,7 +28,7 @@ STORE, EMBEDDER, LANGUAGE_MODEL = "store", "embedder", "language model"
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The store or a model, and whether it answers; those inside the gateway always do."""
+    """The store or a model, and whether it answers. Those inside the gateway always do."""
 
     role: str
     name: str  # of the store, or the identity of the model; empty: not known yet
@@ -44,7 +44,7 @@ class _Asked:
 
 @dataclass(slots=True)
 class KnownServers:
-    """The last answers of the models. To be used only in the thread of the event loop."""
+    """The last answers of the models. Not thread-safe: use it only on the event loop."""
 
     clock: Callable[[], float] = time.monotonic
     _asked: dict[str, _Asked] = field(default_factory=dict)  # by role

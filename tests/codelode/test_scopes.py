@@ -66,7 +66,7 @@ def test_a_scope_admits_what_a_glob_matches_and_no_exclusion_does():
         ("scopes:\n  a:\n    paths: ['!src/']", 3, "write 'src/**' for everything inside"),
         ("scopes:\n  a:\n    paths: ['[']", 3, "holds an invalid glob: '[' has an unclosed '['"),
         ("scopes:\n  a:\n    paths: ['']", 3, "paths holds an invalid glob: it is empty"),
-        ("scopes:\n  a:\n    paths: ['a**/b**/c**/d**/e**/f**/g']", 3, "behind a `/`"),
+        ("scopes:\n  a:\n    paths: ['a**/b**/c**/d**/e**/f**/g']", 3, "after a `/`"),
         ("scopes:\n  a:\n    paths: [1]", 3, "an entry of paths must be a text; write"),
         ('scopes:\n  a: {paths: [a], description: "a\\nb"}', 2, "description must be one line"),
     ],

@@ -1,6 +1,6 @@
 """Make a map of the chunks of some repositories: their stored vectors in, positions out.
 
-The work takes seconds to minutes of one core and much memory, so it is done with low priority in a
+The work takes one core for seconds to minutes and much memory, so it is done with low priority in a
 process that can be killed. The process itself reports its progress, and ends when the map is no
 longer wanted.
 """
@@ -26,19 +26,19 @@ from codelode.settings import Settings
 from workers.confined import Abandoned, Slots, call
 from workers.mapping.layout import layout
 
-#: The work takes 2 s of one core for 4,000 chunks, and 30 s for MAX_POINTS; more at low priority.
+#: The work takes 2 s of processor time for 4,000 chunks, and 30 s for MAX_POINTS.
 TIMEOUT_S = 1_800.0
 
 #: Vectors of MAX_POINTS chunks with 3,072 dimensions take 1.2 GB, and are in memory twice.
 MEMORY_BYTES = 8 << 30
 
-#: A map leaves processor time to everything else.
+#: Low priority, so that the work delays nothing else.
 NICENESS = 15
 
 #: Interval of the reports of progress, seconds.
 REPORT_S = 1.0
 
-#: Most maps that a worker makes at once.
+#: Maximum number of maps that a worker makes at once.
 _slots = Slots(1)
 
 log = structlog.get_logger("workers")
@@ -47,7 +47,7 @@ log = structlog.get_logger("workers")
 def make_confined(
     settings: Settings, maps: ChunkMaps, repositories: Sequence[RepositoryName]
 ) -> None:
-    """Make the map in a process of its own; store why it failed if it did."""
+    """Make the map in a separate process. If that fails, store the reason."""
     names = tuple(repositories)
     with _slots.taken():
         try:
@@ -110,7 +110,7 @@ def _matrix(chunks: Sequence[ChunkVector]) -> np.ndarray[tuple[int, int], np.dty
 
 
 class _Reporter:
-    """Reports the share of the work that is done, at most once in REPORT_S."""
+    """Reports the share of the work that is done, at most once per REPORT_S."""
 
     def __init__(self, maps: ChunkMaps, state: MapState) -> None:
         self._maps, self._state, self._last = maps, state, 0.0

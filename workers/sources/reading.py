@@ -1,7 +1,6 @@
-"""Read from a code host while this worker holds its connection, and translate errors.
+"""Read from a code host while this worker has the lease of its connection; translate errors.
 
-A worker holds a connection like a lease: it renews its claim, and another worker takes over when
-that expires.
+The worker renews the lease while it reads. If the lease expires, another worker takes over.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _MALFORMED = (KeyError, TypeError, AttributeError, ValueError)
 
 
 class Holding(Protocol):
-    """Says which worker reads a connection: what `SourceStates` and `PermissionStates` share."""
+    """Grants the leases of connections; implemented by `SourceStates` and `PermissionStates`."""
 
     def hold(self, name: str, owner: str, *, for_s: float) -> bool: ...
 
@@ -49,7 +48,7 @@ async def while_held(states: Holding, name: str, owner: str, work: Awaitable[T])
 async def read_host(host: Host, read: Callable[[Host], Awaitable[T]]) -> T:
     """Return what `read` gets from a host, which is opened for it and closed afterwards.
 
-    Raises Unavailable for an answer of unknown form, and the first error of a task group.
+    Raises Unavailable for an answer in an unknown format, and the first error of a task group.
     """
     try:
         async with host:
@@ -73,5 +72,5 @@ def _first(group: ExceptionGroup[Exception]) -> Exception:
 
 def _translated(exc: Exception) -> Exception:
     if isinstance(exc, _MALFORMED):
-        return Unavailable(f"the host answers in an unknown form: {exc!r}")
+        return Unavailable(f"the host's answer has an unknown format: {exc!r}")
     return exc

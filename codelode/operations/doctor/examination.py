@@ -34,7 +34,7 @@ from codelode.ports import (
     SymbolTable,
 )
 
-#: Files that are checked again at once, while no worker writes.
+#: Number of files that are checked again together while no worker writes.
 FILES_AT_ONCE = 300
 
 #: Time after the end of a run from which its stage outputs count as leftovers, seconds. Until then
@@ -125,7 +125,7 @@ class Doctor:
                 self._found(Trouble.REMOVED, name, names=holders, is_repaired=is_repaired)
 
     def _remove(self, name: RepositoryName) -> bool:
-        """Remove a repository like the workers: meanwhile no run of that name can start."""
+        """Remove a repository as the workers do; no run of that name can start meanwhile."""
         if not self.ledger.mark_for_removal(name):
             return False
         self.store().remove_repository(name)
@@ -216,14 +216,14 @@ class Doctor:
             )
 
     def _begun(self, name: RepositoryName, ref: RefName) -> Run:
-        """Start a run; a worker finds it, because no worker has claimed it."""
+        """Start a run. No message is sent: workers find runs that nobody has claimed."""
         return self.ledger.create(name, ref)
 
     # Entries of files in tables
 
     def _strays(self, repository: Repository) -> list[RefPath]:
-        """Return the files that have table entries at a ref but are not there; remove the entries
-        if requested.
+        """Return files with table entries at a ref that does not have them; remove the entries if
+        requested.
         """
         name = repository.name
         strays: list[RefPath] = []
@@ -244,7 +244,7 @@ class Doctor:
     def _with_entries(
         self, name: RepositoryName, label: RefName, ref: RefName, paths: Sequence[str]
     ) -> list[str]:
-        """Return the paths that are not at the ref although a table has entries for them there."""
+        """Return the paths that are not at the ref but have entries there in a table."""
         kept = self.ledger.records(name, ref, paths)
         entries = (
             self.graph.outgoing(name, label, paths),

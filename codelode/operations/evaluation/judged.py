@@ -71,7 +71,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A location that an agent is shown, and the tokens that it takes to read."""
+    """A location that an agent is shown, and the number of tokens that reading it takes."""
 
     place: SourceLocation
     tokens: int
@@ -105,7 +105,7 @@ def read(file: Path) -> tuple[Query, ...]:
         raise InvalidSettings(f"{file}: {exc.strerror}") from exc
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise InvalidSettings(
-            f"{file} holds no judged queries: {type(exc).__name__} {exc}; "
+            f"{file} is not a valid file of judged queries: {type(exc).__name__} {exc}; "
             "see `codelode eval --help` for the format"
         ) from exc
 

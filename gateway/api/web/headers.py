@@ -1,8 +1,8 @@
-"""Add the headers that tell browsers what a page may load, and who may show it in a frame.
+"""Add the headers that tell browsers what a page may load and who may show it in a frame.
 
-They are added to every response of the HTTP port in one place, so that no page can lack them. The
-documentation of the REST API holds no content of repositories; it needs a script in its page, so it
-gets no content security policy.
+They are added to every response of the HTTP port in one place, so that no page can lack them. Only
+the documentation of the REST API gets no content security policy, because it needs an inline
+script. It shows no content of repositories.
 """
 
 from __future__ import annotations

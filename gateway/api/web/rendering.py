@@ -1,6 +1,6 @@
 """Render pages from templates, which escape every value that they show.
 
-Names and code of repositories are also made safe to read: see `codelode.display`.
+`codelode.display` also makes control characters in names and code of repositories visible.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ HEADERS = {"Cache-Control": "no-store"}
 class CompiledTemplates(FileSystemBytecodeCache):
     """Keeps compiled templates where Python keeps compiled modules, if it can write there.
 
-    Compiling them takes a tenth of the processor time in which a gateway starts. Names of files
-    have a hash of what else shapes the result: this module, which has the options, and Jinja.
+    Compiling them takes a tenth of the processor time that the start of a gateway takes. Names of
+    files include a hash of everything else that shapes the result: this module, which has the
+    options, and the version of Jinja.
     """
 
     def __init__(self) -> None:
@@ -75,7 +76,7 @@ for _name in _templates.list_templates():
 
 
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-    """Return the page, or the part of a page, that the template makes of the values."""
+    """Return the page, or the part of a page, rendered from the template with the values."""
     call: Call | None = getattr(request.state, "call", None)
     shown = {
         "path": request.url.path,

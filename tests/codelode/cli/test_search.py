@@ -231,7 +231,7 @@ def test_the_address_of_a_web_server_is_told_from_that_of_a_gateway(codelode):
         server.shutdown()
 
     assert answer.status == 2
-    assert f"codelode: {address} is a port of HTTP" in answer.err
+    assert f"codelode: {address} is an HTTP port" in answer.err
 
 
 def test_presets_and_options_reach_the_gateway(served, gateway):

@@ -467,7 +467,7 @@ def test_a_deleted_repository_leaves_after_the_time_of_grace(world, github):
         ((404, {}, {"message": "Not Found"}), "404"),
         ((500, {}, b""), "500"),
         ((200, {}, {"not": "a list"}), "something other than a list"),
-        ((200, {}, [{"id": 1}]), "unknown form"),
+        ((200, {}, [{"id": 1}]), "unknown format"),
         ((429, {"Retry-After": "900"}, b""), "asks to wait for 900 s"),
     ],
 )

@@ -1,6 +1,6 @@
 """Read the dependencies that a manifest declares from its text.
 
-The content decides which manifest a file is, not its path, so that equal files give equal imports.
+The kind of a manifest is recognised by its content, not its path: equal files give equal imports.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _gemspec = of_manifest("x.gemspec")
 
 
 def json(text: str) -> References:
-    """Read composer.json, package.json, and the images of Kubernetes objects."""
+    """Read composer.json, package.json, and the images in Kubernetes objects."""
     if '"require"' in text or '"require-dev"' in text:
         yield from _composer(text)
     elif 'ependencies"' in text:
@@ -75,7 +75,7 @@ def ruby(text: str) -> References:
 
 
 def resolve(imp: Import, path: str, layout: Layout) -> Resolved:
-    """Resolve a dependency to the manifest of a package that the repository itself publishes."""
+    """Resolve a dependency to the manifest that publishes it, if that is in the same repository."""
     found = _manifests(layout).get(imp.module)
     return Resolved((found,) if found else ())
 

@@ -1,4 +1,4 @@
-"""Resolve modules of Elixir to snake-case files below `lib` and the folders of Phoenix."""
+"""Resolve Elixir modules to files with snake-case names below `lib` and Phoenix's folders."""
 
 from __future__ import annotations
 

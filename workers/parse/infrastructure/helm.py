@@ -1,8 +1,8 @@
 """Find the blocks of Helm charts and templates.
 
-No grammar of YAML can read the actions of a template, `{{ … }}`, so they are masked: an action that
-stands alone on a line becomes blank, one inside a value becomes a word of the same length. Offsets
-do not change, so blocks and chunks are those of the file.
+No YAML grammar can read the actions of a template, `{{ … }}`, so they are masked: an action alone
+on a line becomes blank, any other becomes a word of the same length. Offsets do not change, so
+those of blocks and chunks are valid in the file itself.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def masked(data: bytes) -> bytes:
     for start, end in actions:
         last = data.find(b"\n", end)
         around = (data.rfind(b"\n", 0, start) + 1, last if last >= 0 else len(data))
-        if around != line:  # look at a line once, for a long one may hold many actions
+        if around != line:  # examine each line once: a long one may have many actions
             line, is_alone = around, not blank[slice(*around)].strip()
         if not is_alone:
             out[start:end] = data[start:end].translate(_WORD)
