@@ -12,7 +12,7 @@
 # Compose, a program on PATH or in the cache, the project's release for this platform, a build from
 # source with Go. SERVICES_WAYS="cache release" restricts the sources. Addresses and the API key of
 # Weaviate are written to .services/env, which a shell can source. A second `up` uses running servers.
-# SERVICES_STATE sets another state folder than .services, new or empty; `down` removes it.
+# SERVICES_STATE replaces the state folder .services by a new or empty one; `down` removes it.
 # Versions are those of the images in docker-compose.yml. deploy/test_models.py creates models for
 # tests in a running Ollama. Gitea, the code host of the tests, is only installed: tests start it.
 set -euo pipefail
@@ -385,7 +385,6 @@ up() {
 }
 
 # If Docker Compose fails, `down` keeps the state folder, which has the only record of the project's name.
-
 down() {
   local failed=0
   is_own || refuse

@@ -1,4 +1,4 @@
-"""What stands in for a server that is ready."""
+"""A stand-in for a server that is ready."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def ready_server():
-    """The URL of something that answers as a server that is ready does."""
+    """The URL of an HTTP server that answers every GET request with 200."""
 
     class Ready(BaseHTTPRequestHandler):
         def do_GET(self):

@@ -1,4 +1,4 @@
-"""Continuous integration tests what it can where a program cannot be installed."""
+""".ci/run installs missing programs, reports those that it cannot install, and runs all tests."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 RUN = Path(__file__).parents[2] / ".ci" / "run"
-HERE = "#!/bin/sh\n"
+SHEBANG = "#!/bin/sh\n"
 
 
 @pytest.fixture
 def ran(tmp_path):
-    """Runs the script on a machine with some programs; returns its calls, and what it tells."""
+    """Runs the script with these programs on PATH; returns the calls that it makes, and stderr."""
 
     def program(path, body):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f'{HERE}echo "$(basename "$0") $*" >> {tmp_path}/calls\n{body}\n')
+        path.write_text(f'{SHEBANG}echo "$(basename "$0") $*" >> {tmp_path}/calls\n{body}\n')
         path.chmod(0o755)
 
     def run(*names, user="0", fails=""):
@@ -28,7 +28,7 @@ def ran(tmp_path):
             found.symlink_to(shutil.which(name))
         (tmp_path / ".ci").mkdir()
         script = shutil.copy(RUN, tmp_path / ".ci" / "run")
-        (tmp_path / "bin" / "id").write_text(f"{HERE}echo {user}\n")
+        (tmp_path / "bin" / "id").write_text(f"{SHEBANG}echo {user}\n")
         (tmp_path / "bin" / "id").chmod(0o755)
         failing = f'case " $* " in *" {fails or "-"} "*) exit 100;; esac'
         program(tmp_path / "bin" / "apt-get", failing)
@@ -51,18 +51,18 @@ SERVERS = [f"services.sh binary {name}" for name in ("weaviate", "ollama", "gite
 
 
 @pytest.mark.parametrize("browser", ["chromium", "chromium-browser", "google-chrome"])
-def test_nothing_is_installed_where_all_programs_are(ran, browser):
-    calls, told = ran(browser, "ssh-keygen")
+def test_nothing_is_installed_if_all_programs_exist(ran, browser):
+    calls, stderr = ran(browser, "ssh-keygen")
 
-    assert (calls, told) == ([*SERVERS, "make test"], "")
+    assert (calls, stderr) == ([*SERVERS, "make test"], "")
 
 
-def test_what_is_missing_is_installed_by_root(ran):
-    calls, told = ran()
+def test_root_installs_missing_programs(ran):
+    calls, stderr = ran()
 
     install = "apt-get -qq install --yes --no-install-recommends"
     expected = ["apt-get -qq update", f"{install} chromium", f"{install} openssh-client"]
-    assert (calls, told) == ([*expected, *SERVERS, "make test"], "")
+    assert (calls, stderr) == ([*expected, *SERVERS, "make test"], "")
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ def test_what_is_missing_is_installed_by_root(ran):
     ],
     ids=["lists", "package", "server", "user"],
 )
-def test_what_cannot_be_had_is_told_and_the_tests_go_on(ran, fails, user, lacking):
-    calls, told = ran(user=user, fails=fails)
+def test_missing_programs_are_reported_and_the_tests_run_anyway(ran, fails, user, lacking):
+    calls, stderr = ran(user=user, fails=fails)
 
     assert calls[-1] == "make test"
-    expected = [f".ci/run: there is no {one}, and the tests that need it fail" for one in lacking]
-    assert told.splitlines() == expected
+    expected = [f".ci/run: {one} is missing; the tests that need it will fail" for one in lacking]
+    assert stderr.splitlines() == expected

@@ -1,4 +1,4 @@
-"""The Compose files: valid by the specification, pinned, guarded and in step with the program."""
+"""The Compose files are valid, pin their images, require credentials, and match the code."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def services(cluster):
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_a_compose_file_is_valid_by_the_specification(file):
+def test_compose_file_conforms_to_the_specification(file):
     jsonschema = pytest.importorskip("jsonschema")
     document = yaml.safe_load((ROOT / file).read_text())
 
@@ -59,7 +59,7 @@ def test_every_image_is_pinned(file):
     assert not any("latest" in image for image in images)
 
 
-def test_the_services_are_the_stages_of_the_table_beat_and_the_servers(services):
+def test_services_are_one_worker_per_stage_beat_and_the_servers(services):
     workers = {stage.name for stage in STAGES} | {"beat"}
     servers = {"weaviate", "broker", "cache", "ollama", "gateway", "flower"}
     assert set(services) == workers | servers
@@ -67,20 +67,20 @@ def test_the_services_are_the_stages_of_the_table_beat_and_the_servers(services)
         assert services[name]["command"] == ["python", "-m", "workers", name]
 
 
-def test_the_worker_of_a_stage_is_asked_whether_it_takes_jobs(services):
+def test_health_check_of_a_stage_asks_its_own_worker(services):
     for stage in STAGES:
         assert services[stage.name]["environment"]["WORKER"] == stage.name
         assert "$${WORKER}@" in services[stage.name]["healthcheck"]["test"][1]
 
 
-def test_the_gateway_is_asked_where_no_request_delays_the_answer(services):
+def test_health_check_of_the_gateway_uses_the_separate_probe_address(services):
     gateway = services["gateway"]
     probed = gateway["environment"]["CODELODE_HEALTH_LISTEN"]
     assert f"Client('{probed}').is_serving()" in gateway["healthcheck"]["test"][-1]
     assert probed != gateway["environment"]["CODELODE_LISTEN"]
 
 
-def test_every_service_is_bounded_and_looked_after(services):
+def test_every_service_has_limits_a_health_check_and_a_restart_policy(services):
     for name, service in services.items():
         assert set(service["deploy"]["resources"]["limits"]) == {"cpus", "memory"}, name
         assert service["healthcheck"]["test"][0] in ("CMD", "CMD-SHELL"), name
@@ -88,7 +88,7 @@ def test_every_service_is_bounded_and_looked_after(services):
         assert service["restart"] == "unless-stopped", name
 
 
-def test_beat_is_healthy_as_long_as_it_writes_its_schedule_out(services, tmp_path):
+def test_beat_is_healthy_while_it_keeps_writing_its_schedule(services, tmp_path):
     from workers.delivery.configuration import configured
 
     def succeeds(command):
@@ -106,9 +106,9 @@ def test_beat_is_healthy_as_long_as_it_writes_its_schedule_out(services, tmp_pat
     Path(file).parent.mkdir()
     scheduler = PersistentScheduler(app=app, schedule_filename=file)
     assert is_healthy()
-    written_out(file, PersistentScheduler.sync_every + longest("reap_interval_s"))
+    set_age(file, PersistentScheduler.sync_every + highest("reap_interval_s"))
     assert is_healthy()
-    written_out(file, 3600)
+    set_age(file, 3600)
     assert not is_healthy()
     scheduler.reserve(scheduler.schedule["reap"])
     scheduler.sync()
@@ -116,20 +116,20 @@ def test_beat_is_healthy_as_long_as_it_writes_its_schedule_out(services, tmp_pat
     scheduler.close()
 
 
-def longest(name):
-    """The highest value that a setting takes."""
+def highest(name):
+    """Return the highest value that a setting accepts."""
     [most] = [rule.le for rule in Settings.model_fields[name].metadata if hasattr(rule, "le")]
     return most
 
 
-def written_out(file, seconds_ago):
-    """As if that was when the files of a schedule were written."""
+def set_age(file, seconds_ago):
+    """Set how long ago the files of a schedule were written."""
     then = time.time() - seconds_ago
     for path in Path(file).parent.iterdir():
         os.utime(path, (then, then))
 
 
-def test_settings_that_are_set_exist(services):
+def test_variables_of_services_are_known_settings(services):
     named = {
         variable
         for service in services.values()
@@ -144,7 +144,7 @@ def test_settings_that_are_set_exist(services):
 
 def test_every_setting_can_be_set_in_the_environment_file(services):
     """Compose gives some settings a value; the others take theirs from `.env`."""
-    # Of the command line, and of `codelode up`; Compose passes the token itself.
+    # Settings of the command line and of `codelode up`; Compose passes the token, not its file.
     decided_elsewhere = {
         *("server", "tls_ca", "tls_client_certificate", "tls_client_key", "token_without_tls"),
         *("redis_bin", "redis_memory_mb", "token_file", "share_ports"),
@@ -162,7 +162,7 @@ def test_every_setting_can_be_set_in_the_environment_file(services):
             assert f"CODELODE_{name.upper()}" in services[service]["environment"], (service, name)
 
 
-def test_the_pull_worker_has_a_home_for_credentials_that_it_cannot_change(services):
+def test_only_the_pull_worker_mounts_the_credentials_folder_read_only(services):
     home, folder, mode = services["pull"]["volumes"][-1].rsplit(":", 2)
     assert (home, folder, mode) == ("${GIT_HOME:-git-home}", "/home/codelode", "ro")
     assert not any(folder in str(services[name]["volumes"]) for name in ("parse", "gateway"))
@@ -175,7 +175,7 @@ def test_the_pull_worker_has_a_home_for_credentials_that_it_cannot_change(servic
         *("ollama_url", "openai_url", "openai_api_key"),
     ],
 )
-def test_models_may_be_others_and_elsewhere(services, name):
+def test_models_and_their_servers_can_be_set_in_the_environment_file(services, name):
     assert name in Settings.model_fields
     variable = f"CODELODE_{name.upper()}"
     assert f"\n{variable}=" in (ROOT / "deploy/env.example").read_text()
@@ -184,7 +184,7 @@ def test_models_may_be_others_and_elsewhere(services, name):
         assert "outside" in services[service]["networks"]
 
 
-def test_weaviate_asks_for_a_key_and_keeps_its_data(services):
+def test_weaviate_requires_a_key_and_stores_its_data_in_a_volume(services):
     weaviate = services["weaviate"]
     assert weaviate["environment"]["AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED"] == "false"
     assert weaviate["environment"]["AUTHENTICATION_APIKEY_ENABLED"] == "true"
@@ -192,7 +192,7 @@ def test_weaviate_asks_for_a_key_and_keeps_its_data(services):
     assert "ports" not in weaviate
 
 
-def test_the_broker_loses_nothing_and_the_cache_stays_bounded(services):
+def test_broker_never_evicts_jobs_and_cache_evicts_old_entries(services):
     broker, cache = (" ".join(services[name]["command"]) for name in ("broker", "cache"))
     assert "--maxmemory-policy noeviction" in broker
     assert "--appendonly yes" in broker
@@ -203,7 +203,7 @@ def test_the_broker_loses_nothing_and_the_cache_stays_bounded(services):
 
 @pytest.fixture
 def redis_of(cluster, services, tmp_path):
-    """`with redis_of("broker") as url`: a real server with the service's command and file."""
+    """`with redis_of("broker") as url`: a real server with the service's command and settings."""
     socket, file = tmp_path / "redis.sock", tmp_path / "redis.conf"
 
     @contextmanager
@@ -228,7 +228,9 @@ def redis_of(cluster, services, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["broker", "cache"])
-def test_redis_asks_for_the_password_and_gives_few_rights(real_servers, redis_of, name):
+def test_redis_requires_the_password_and_denies_administrative_commands(
+    real_servers, redis_of, name
+):
     with redis_of(name) as url:
         with connect(url) as client:
             assert client.set("key", "value")
@@ -239,7 +241,7 @@ def test_redis_asks_for_the_password_and_gives_few_rights(real_servers, redis_of
             stranger.get("key")
 
 
-def test_the_rights_are_those_of_the_embedded_server(cluster, services):
+def test_redis_rights_equal_those_of_the_embedded_server(cluster, services):
     _, name, state, _password, *rights = cluster["configs"]["redis"]["content"].split()
     assert (name, state, tuple(rights)) == ("default", "on", redis_server.RIGHTS)
     (file,) = services["broker"]["configs"]
@@ -247,13 +249,13 @@ def test_the_rights_are_those_of_the_embedded_server(cluster, services):
     assert file["mode"] == 0o400
 
 
-def test_no_secret_is_on_a_command_line(services):
+def test_no_command_line_contains_a_secret(services):
     for name, service in services.items():
         words = " ".join([*service.get("command", ()), *service["healthcheck"]["test"]])
         assert not re.search(r"PASSWORD|TOKEN|API_KEY", words), name
 
 
-def test_only_gateway_and_flower_can_be_reached_and_both_ask_who_it_is(services):
+def test_only_gateway_and_flower_publish_ports_and_both_require_credentials(services):
     published = {name: service["ports"] for name, service in services.items() if "ports" in service}
     assert set(published) == {"gateway", "flower"}
     for ports in published.values():
@@ -292,13 +294,13 @@ def _interpolated(text, env):
     )
 
 
-def test_on_loopback_the_gateway_needs_no_tls(settings_in):
+def test_gateway_needs_no_tls_on_loopback(settings_in):
     require_secure_listeners(settings_in())
     require_secure_listeners(settings_in(CODELODE_BIND="[::1]"))
 
 
 @pytest.mark.parametrize("bind", ["0.0.0.0", "[::]", "10.0.0.7"])
-def test_elsewhere_the_gateway_speaks_tls_or_is_told_that_a_proxy_does(
+def test_gateway_beyond_loopback_needs_tls_or_a_proxy_that_terminates_it(
     settings_in, services, tmp_path, bind
 ):
     with pytest.raises(
@@ -314,7 +316,7 @@ def test_elsewhere_the_gateway_speaks_tls_or_is_told_that_a_proxy_does(
     require_secure_listeners(settings_in(CODELODE_BIND=bind, **env))
 
 
-def test_secrets_come_from_the_environment_file_and_are_in_its_example():
+def test_required_secrets_are_listed_in_the_example_environment_file():
     text = (ROOT / "docker-compose.yml").read_text()
     example = (ROOT / "deploy/env.example").read_text()
     required = set(re.findall(r"\$\{(\w+):\?", text))
@@ -323,7 +325,7 @@ def test_secrets_come_from_the_environment_file_and_are_in_its_example():
     assert all(f"\n{variable}=\n" in example for variable in required)
 
 
-def test_the_example_has_every_variable_of_the_environment_file_with_its_default():
+def test_example_environment_file_lists_every_variable_with_its_default():
     text = (ROOT / "docker-compose.yml").read_text()
     example = (ROOT / "deploy/env.example").read_text()
     given = dict(re.findall(r"^(\w+)=(.*)$", example, re.MULTILINE))
@@ -333,11 +335,11 @@ def test_the_example_has_every_variable_of_the_environment_file_with_its_default
         assert given[variable] == default
 
 
-def test_the_script_takes_its_versions_from_the_images(services):
-    told = subprocess.run(
+def test_services_script_takes_its_versions_from_the_compose_file(services):
+    listed = subprocess.run(
         [ROOT / "deploy/services.sh", "versions"], capture_output=True, text=True, check=True
     ).stdout
-    versions = dict(line.split() for line in told.splitlines())
+    versions = dict(line.split() for line in listed.splitlines())
 
     assert set(versions) == {"weaviate", "ollama"}
     for server, version in versions.items():

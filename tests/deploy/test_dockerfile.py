@@ -1,4 +1,4 @@
-"""The image's install steps, run in a clean folder: there is no container engine to ask."""
+"""Run the image's install steps in a clean folder, which needs no container engine."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import yaml
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "deploy/Dockerfile").read_text()
 
-#: They download a hundred packages, which takes a minute.
-is_wanted = pytest.mark.skipif(
+#: The install steps download a hundred packages, which takes a minute.
+if_requested = pytest.mark.skipif(
     not (os.environ.get("CI") or os.environ.get("CODELODE_TEST_IMAGE")),
     reason="takes a minute: set CODELODE_TEST_IMAGE=1",
 )
 
 
-@is_wanted
+@if_requested
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_the_install_steps_make_a_program_without_the_tools_of_development(tmp_path):
+def test_install_steps_produce_a_working_program_without_development_tools(tmp_path):
     folders = {"/src": tmp_path / "src", "/wheels": tmp_path / "wheels", "/opt": tmp_path / "opt"}
     for name in ("requirements.lock", "pyproject.toml", "README.md", "LICENSE"):
         _copy(ROOT / name, folders["/src"] / name)
@@ -32,7 +32,7 @@ def test_the_install_steps_make_a_program_without_the_tools_of_development(tmp_p
         shutil.copytree(ROOT / name, folders["/src"] / name)
     environment = {
         **{k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")},
-        "PIP_NO_COMPILE": "0",  # sets `compile` to 0: what runs once needs no bytecode
+        "PIP_NO_COMPILE": "0",  # sets `compile` to 0: bytecode is not needed for one run
     }
     steps = [step for step in _steps() if "/wheels" in step]
     assert len(steps) == 3
@@ -51,7 +51,7 @@ def test_the_install_steps_make_a_program_without_the_tools_of_development(tmp_p
     assert not (installed / "pytest").exists()
 
 
-def test_nothing_of_the_program_is_kept_from_the_image():
+def test_build_context_consists_of_the_files_that_the_image_copies():
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     copied = {
         name for line in re.findall(r"^COPY (.*) \S+$", DOCKERFILE, re.M) for name in line.split()
@@ -61,7 +61,7 @@ def test_nothing_of_the_program_is_kept_from_the_image():
 
 
 def test_the_base_image_can_be_replaced():
-    """An argument holds in every stage only if it stands before the first one."""
+    """An ARG applies to every FROM only if it precedes the first one."""
     before, *_ = DOCKERFILE.partition("\nFROM ")
     (default,) = re.findall(r"^ARG PYTHON_IMAGE=(\S+)$", before, re.MULTILINE)
     assert set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)) == {"${PYTHON_IMAGE}"}
@@ -70,7 +70,7 @@ def test_the_base_image_can_be_replaced():
     assert built_with == {"PYTHON_IMAGE": f"${{PYTHON_IMAGE:-{default}}}"}
 
 
-def test_the_image_runs_as_nobody_special():
+def test_image_runs_as_an_unprivileged_user():
     assert re.findall(r"^USER (.*)$", DOCKERFILE, re.MULTILINE) == ["codelode"]
 
 

@@ -1,4 +1,4 @@
-"""The Makefile tells what it makes, and what it lacks."""
+"""The Makefile describes its targets, reports missing input, and fails if a check fails."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-#: What one make tells another that it runs.
-OF_MAKE = ("MAKELEVEL", "MAKEFLAGS", "MFLAGS")
+#: Variables that make sets for the make processes that it starts.
+MAKE_VARIABLES = ("MAKELEVEL", "MAKEFLAGS", "MFLAGS")
 
 
 def make(*arguments, folder=ROOT):
-    # Nothing is installed: what is there counts as up to date. The make that runs the tests is
-    # none of its business: under another one it says where it is.
-    environment = {name: value for name, value in os.environ.items() if name not in OF_MAKE}
+    # --old-file keeps make from installing anything. Without the variables of an outer make, it
+    # does not print its folder.
+    environment = {name: value for name, value in os.environ.items() if name not in MAKE_VARIABLES}
     return subprocess.run(
         ["make", "--old-file=.venv/.ready", *arguments],
         cwd=folder,
@@ -30,7 +30,7 @@ def make(*arguments, folder=ROOT):
     )
 
 
-def test_help_has_every_target_with_its_comment():
+def test_help_lists_every_target_with_a_description():
     (phony,) = re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
     lines = make("help").stdout.splitlines()
@@ -47,7 +47,7 @@ def test_help_has_every_target_with_its_comment():
         (["EVAL=README.md"], "there is no folder CORPORA=''; set CORPORA to the folder"),
     ],
 )
-def test_a_quality_run_says_what_it_lacks(given, says):
+def test_quality_benchmark_reports_missing_input(given, says):
     ended = make("bench-quality", *given)
 
     assert ended.returncode == 2
@@ -55,7 +55,7 @@ def test_a_quality_run_says_what_it_lacks(given, says):
 
 
 @pytest.mark.parametrize("failing", ["ruff", "mypy", "lint-imports", "pytest", None])
-def test_a_test_run_fails_if_a_check_or_a_test_fails(tmp_path, failing):
+def test_make_test_runs_everything_and_fails_if_a_check_or_a_test_fails(tmp_path, failing):
     programs = tmp_path / ".venv" / "bin"
     programs.mkdir(parents=True)
     for name in ("ruff", "mypy", "lint-imports", "pytest"):

@@ -1,4 +1,4 @@
-"""The script that brings up real servers: what it chooses, and that it leaves nothing."""
+"""deploy/services.sh with real servers: its choice of a source, its errors, keys, and clean-up."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCRIPT = Path(__file__).parents[2] / "deploy/services.sh"
 
 @pytest.fixture
 def services(tmp_path):
-    """`services(*command, **environment)`: one run of the script, in a state folder of its own."""
+    """`services(*command, **environment)` runs the script with a temporary state folder."""
     state = tmp_path / "state"
 
     def run(*command, **environment):
@@ -44,7 +44,7 @@ def services(tmp_path):
 
 @pytest.fixture
 def bare(tmp_path):
-    """A folder to be all of PATH: what the script itself runs, no server and no Go."""
+    """A folder for PATH with only the tools that the script needs: no server and no Go."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in ("bash", "dirname", "grep", "head", "mkdir", "nice", "sed", "tr"):
@@ -54,13 +54,13 @@ def bare(tmp_path):
 
 @pytest.fixture
 def weaviate(services):
-    """What the script exports of a server that it started."""
+    """The variables that the script exports for a Weaviate server that it has started."""
     if services("up", "weaviate", SERVICES_WAYS="path cache").returncode:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("no Weaviate: run `make services`")
     return exported(services.state / "env")
 
 
-def test_a_configured_server_comes_first(services, ready_server):
+def test_configured_server_is_preferred(services, ready_server):
     done = services("up", "weaviate", CODELODE_WEAVIATE_URL=ready_server)
 
     assert f"weaviate: configured, {ready_server}" in done.stderr
@@ -70,13 +70,13 @@ def test_a_configured_server_comes_first(services, ready_server):
 @pytest.mark.parametrize(
     ("command", "known"), [("up", "weaviate ollama"), ("binary", "weaviate ollama gitea")]
 )
-def test_an_unknown_server_is_refused_with_the_known_ones(services, command, known):
+def test_error_for_an_unknown_server_lists_the_known_ones(services, command, known):
     found = services(command, "valkey")
     assert (found.returncode, found.stdout) == (2, "")
     assert found.stderr.strip() == f"services: unknown server 'valkey': name one of {known}"
 
 
-def test_where_nothing_works_it_says_what_was_tried(services, tmp_path):
+def test_error_lists_the_sources_that_were_tried(services, tmp_path):
     done = services("up", "weaviate", SERVICES_WAYS="compose cache", XDG_CACHE_HOME=str(tmp_path))
 
     assert done.returncode == 1
@@ -84,7 +84,7 @@ def test_where_nothing_works_it_says_what_was_tried(services, tmp_path):
     assert f"cache: no {tmp_path}/codelode/servers/weaviate-" in done.stderr
 
 
-def test_a_program_that_is_nowhere_is_told_in_one_line_with_the_remedy(services, bare, tmp_path):
+def test_missing_program_is_reported_in_one_line_with_the_remedy(services, bare, tmp_path):
     places = {"PATH": str(bare), "XDG_CACHE_HOME": str(tmp_path)}
     done = services("binary", "weaviate", SERVICES_WAYS="path cache", **places)
 
@@ -95,7 +95,7 @@ def test_a_program_that_is_nowhere_is_told_in_one_line_with_the_remedy(services,
 
 
 @pytest.mark.parametrize(
-    ("go", "said", "reason"),
+    ("go", "line_count", "reason"),
     [
         pytest.param("", 1, "go: no Go on PATH", id="none"),
         pytest.param("echo go1.25.3", 1, "go: too old", id="old"),
@@ -107,7 +107,9 @@ def test_a_program_that_is_nowhere_is_told_in_one_line_with_the_remedy(services,
         ),
     ],
 )
-def test_a_build_that_cannot_be_is_told(services, bare, tmp_path, go, said, reason):
+def test_reason_for_an_impossible_build_is_reported(
+    services, bare, tmp_path, go, line_count, reason
+):
     if go:
         (bare / "go").write_text(f"#!/usr/bin/env bash\n{go}\n")
         (bare / "go").chmod(0o755)
@@ -115,12 +117,12 @@ def test_a_build_that_cannot_be_is_told(services, bare, tmp_path, go, said, reas
     done = services("binary", "weaviate", SERVICES_WAYS="configured go", **places)
 
     lines = done.stderr.splitlines()
-    assert (done.returncode, done.stdout, len(lines)) == (1, "", said)
+    assert (done.returncode, done.stdout, len(lines)) == (1, "", line_count)
     assert f"no source of this server worked (go): {reason}" in lines[-1]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the sockets of a process from /proc")
-def test_what_listens_beyond_loopback_asks_for_the_key(services, weaviate):
+def test_ports_beyond_loopback_require_the_key(services, weaviate):
     grpc_port = int(weaviate["CODELODE_WEAVIATE_GRPC_PORT"])
     key = weaviate["CODELODE_WEAVIATE_API_KEY"]
     pid = int((services.state / "weaviate.pid").read_text())
@@ -138,7 +140,7 @@ def test_what_listens_beyond_loopback_asks_for_the_key(services, weaviate):
         assert http.get("/nodes/status", auth=("codelode", key)).status_code == 200
 
 
-def test_the_key_is_the_users_alone_and_of_this_server_alone(services, weaviate):
+def test_key_is_readable_only_by_the_user_and_new_for_each_server(services, weaviate):
     for name in ("env", "weaviate.key"):
         assert stat.S_IMODE((services.state / name).stat().st_mode) == 0o600
     url, key = weaviate["CODELODE_WEAVIATE_URL"], weaviate["CODELODE_WEAVIATE_API_KEY"]
@@ -152,7 +154,9 @@ def test_the_key_is_the_users_alone_and_of_this_server_alone(services, weaviate)
     assert exported(services.state / "env")["CODELODE_WEAVIATE_API_KEY"] != key
 
 
-def test_a_configured_server_is_not_given_the_key_of_another(services, weaviate, ready_server):
+def test_key_of_a_started_server_is_not_exported_for_a_configured_one(
+    services, weaviate, ready_server
+):
     os.kill(int((services.state / "weaviate.pid").read_text()), signal.SIGKILL)
     services("up", "weaviate", SERVICES_WAYS="configured", CODELODE_WEAVIATE_URL=ready_server)
 
@@ -160,7 +164,7 @@ def test_a_configured_server_is_not_given_the_key_of_another(services, weaviate,
 
 
 @pytest.mark.usefixtures("weaviate")
-def test_a_server_is_started_once_restarted_in_place_and_leaves_nothing(services):
+def test_server_is_reused_restarted_at_its_address_and_removed_by_down(services):
     address = (services.state / "env").read_text()
     assert "already running" in services("up", "weaviate").stderr
 
@@ -174,11 +178,11 @@ def test_a_server_is_started_once_restarted_in_place_and_leaves_nothing(services
     services("down")
     assert not services.state.exists()
     listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, check=False)
-    assert listed.stdout[:1] in (b"", b"Z")  # ended, though perhaps not yet asked after
+    assert listed.stdout[:1] in (b"", b"Z")  # ended, or a zombie that is not reaped yet
 
 
 def ports_beyond_loopback(pid):
-    """The TCP ports at which a process listens for other machines."""
+    """Return the TCP ports of a process that are not bound to loopback only."""
     links = [os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()]
     sockets = {link[len("socket:[") : -1] for link in links if link.startswith("socket:[")}
     ports = set()
@@ -187,13 +191,13 @@ def ports_beyond_loopback(pid):
             _, local, _, state, _, _, _, _, _, inode, *_ = line.split()
             host, port = local.split(":")
             is_loopback = host in ("0100007F", f"{0:024X}01000000")
-            if state == "0A" and inode in sockets and not is_loopback:  # 0A: it listens
+            if state == "0A" and inode in sockets and not is_loopback:  # 0A: LISTEN
                 ports.add(int(port, 16))
     return ports
 
 
 def answer_of(port, method, key=""):
-    """What is said to an empty request by gRPC."""
+    """Return the error details that gRPC returns for an empty request, or `OK`."""
     metadata = (("authorization", f"Bearer {key}"),) if key else ()
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         call = channel.unary_unary(method)

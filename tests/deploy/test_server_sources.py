@@ -1,7 +1,7 @@
-"""Where the script gets a server from: the ways in their order, and what each of them promises.
+"""deploy/services.sh tries the sources of a server in order and leaves nothing broken behind.
 
-`Machine` is all that a run of the script can reach. Its programs are small ones that do what the
-real ones would and write down what they were asked: no network, no engine, no real server.
+`Machine` is everything that a run of the script can reach. Its programs are stubs that imitate the
+real ones and record their arguments, so the tests need no network and no container engine.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MODULES = {
     "weaviate": "github.com/weaviate/weaviate/cmd/weaviate-server",
     "ollama": "github.com/ollama/ollama",
 }
-WAYS = ("configured", "compose", "path", "cache", "release", "go")
+SOURCES = ("configured", "compose", "path", "cache", "release", "go")
 TOOLS = (
     *(
         "bash",
@@ -62,7 +62,7 @@ TOOLS = (
 )
 GRPC_PORT = 41234
 
-#: Is ready at once, for either server, and gone after a minute even where nothing stops it.
+#: Stands in for either server: it is ready at once, and ends after a minute without requests.
 SERVER = f"""#!{sys.executable} -SE
 import os, socket, sys
 if "--port" in sys.argv:
@@ -78,8 +78,8 @@ with socket.create_server(("127.0.0.1", int(port))) as server:
             client.sendall(b"HTTP/1.0 " + status + b"\\r\\n\\r\\n")
 """
 
-#: Asks this machine alone; of the world it knows the one file that is `released`. Ends as the real
-#: one does: 22 for a page that is not there, 18 for a connection that broke.
+#: Sends only requests to loopback; answers all others with the file `released`. Exit statuses are
+#: those of curl: 22 for a page that does not exist, 18 for an interrupted download.
 CURL = f"""
 case ${{*: -1}} in http://127.0.0.1:*) exec {shutil.which("curl")} "$@" ;; esac
 echo "${{*: -1}}" >>"$MACHINE/asked/curl"
@@ -91,7 +91,7 @@ cat "$MACHINE/released" >"$2"
 
 UNAME = 'case $1 in -s) echo "${PLATFORM% *}" ;; -m) echo "${PLATFORM#* }" ;; esac'
 
-#: Writes as it goes, so that a build that fails has written half.
+#: Writes the program in two steps, so that a failing build leaves a part of it.
 GO = """
 echo "$*" >>"$MACHINE/asked/go"
 [ "$1" = env ] && echo "$GO_IS" && exit
@@ -101,8 +101,8 @@ head -c 100 "$MACHINE/server" >"$name"; chmod +x "$name"
 [ ! -e "$MACHINE/breaks" ] && cat "$MACHINE/server" >"$name"
 """
 
-#: An engine is a folder; in it a container and its volume are files. Whoever wants to know what
-#: Compose does to the file must give its variables.
+#: The engine is a folder in which each container and each volume is a file. Like Compose, it
+#: requires the variables of the Compose file for every command.
 DOCKER = """
 engine=$MACHINE/engine
 echo "$*" >>"$MACHINE/asked/docker"
@@ -123,13 +123,13 @@ case $1 in
 esac
 """
 
-#: As between two file systems where the second has no room: half of the file is copied.
+#: Fails as if the file system of the cache were full, after copying a part of the file.
 MV = f"""
 [[ $3 = $XDG_CACHE_HOME/* && $2 != $XDG_CACHE_HOME/* ]] || exec {shutil.which("mv")} "$@"
 head -c 100 "$2" >"$3"; chmod +x "$3"; exit 1
 """
 
-#: Becomes the parent of orphans and never asks after them, as the first process of many containers.
+#: Adopts orphans but never reaps them, like the first process of many containers.
 FIRST_PROCESS = """
 import ctypes, subprocess, sys
 PR_SET_CHILD_SUBREAPER = 36
@@ -140,7 +140,7 @@ for command in sys.argv[2:]:
 
 
 class Machine:
-    """One that has the tools of every machine, and the ways that a test offers."""
+    """A machine with common tools and with the sources that a test offers."""
 
     def __init__(self, folder):
         self.folder, self.state, self.engine = folder, folder / "state", folder / "engine"
@@ -166,7 +166,7 @@ class Machine:
 
     def run(self, *command, script=SCRIPT, **environment):
         given = {**self.environment, **environment}
-        # Without one it would be about the servers of the developer.
+        # Otherwise the script would use the developer's servers.
         assert given["SERVICES_STATE"] or script != SCRIPT
         return subprocess.run(
             [script, *command],
@@ -178,9 +178,9 @@ class Machine:
             check=False,
         )
 
-    def offer(self, way, url, server="weaviate"):
-        """From now on `way` works; `url` answers where a server is configured or published."""
-        match way:
+    def offer(self, source, url, server="weaviate"):
+        """Make a source work; `url` is the address of a configured or published server."""
+        match source:
             case "configured":
                 self.environment[f"CODELODE_{server.upper()}_URL"] = url
             case "compose":
@@ -195,7 +195,7 @@ class Machine:
                 self.stub("go", GO)
 
     def publish(self, url):
-        """There is an engine, which publishes at `url` what the Compose file says."""
+        """Install an engine that publishes the ports of the Compose file at `url`."""
         self.engine.mkdir()
         self.stub("docker", DOCKER)
         for name, service in CONTAINERS.items():
@@ -205,12 +205,12 @@ class Machine:
                 self.write(self.folder / "published" / name / target, f"127.0.0.1:{port}\n")
 
     def release(self, files, form="tar"):
-        """What is fetched from anywhere is an archive of these files."""
+        """Make every download return an archive of these files."""
         with (self.folder / "released").open("wb") as out:
             (zipped if form == "zip" else tarred)(files, out)
 
     def mark(self):
-        """As the script marks the folder that it writes to."""
+        """Mark the state folder as the script does."""
         self.write(self.state / ".codelode-services", "")
 
     def stub(self, name, script):
@@ -228,7 +228,7 @@ class Machine:
         return self.folder / "cache/codelode/servers" / folder / PROGRAMS[server]
 
     def asked(self, program):
-        """What a program was asked, a line each time."""
+        """Return the arguments of each call of a program."""
         file = self.folder / "asked" / program
         return file.read_text().splitlines() if file.exists() else []
 
@@ -262,61 +262,61 @@ def machine(tmp_path):
     one.run("down")
 
 
-def way_taken(done):
-    """The word of WAYS for what was said of the server that is up."""
+def source_used(done):
+    """Return the source that the script reports for the server that it started."""
     said = done.stderr.replace("configured,", "(configured),").replace(
         "Docker Compose,", "(compose),"
     )
-    ways = [way for way in WAYS if f"({way}), http://127.0.0.1:" in said]
+    sources = [source for source in SOURCES if f"({source}), http://127.0.0.1:" in said]
     assert done.returncode == 0, done.stderr
-    assert len(ways) == 1, done.stderr
-    return ways[0]
+    assert len(sources) == 1, done.stderr
+    return sources[0]
 
 
-# The order
+# Order of the sources
 
 
 @pytest.mark.parametrize("server", PROGRAMS)
-@pytest.mark.parametrize("first", WAYS)
-def test_the_first_way_that_works_is_taken_and_no_later_one_is_tried(
+@pytest.mark.parametrize("first", SOURCES)
+def test_first_working_source_is_used_and_no_later_one_is_tried(
     machine, ready_server, first, server
 ):
-    offered = WAYS[WAYS.index(first) :]
-    for way in offered:
-        machine.offer(way, ready_server, server)
+    offered = SOURCES[SOURCES.index(first) :]
+    for source in offered:
+        machine.offer(source, ready_server, server)
 
-    assert way_taken(machine.run("up", server)) == first
+    assert source_used(machine.run("up", server)) == first
     tried = {"compose": "docker", "release": "curl", "go": "go"}
-    assert not any(machine.asked(tried[way]) for way in offered[1:] if way in tried)
+    assert not any(machine.asked(tried[source]) for source in offered[1:] if source in tried)
 
 
-def test_the_ways_named_are_tried_in_their_order_and_no_others(machine, ready_server):
-    for way in WAYS:
-        machine.offer(way, ready_server)
+def test_only_the_named_sources_are_tried_in_the_given_order(machine, ready_server):
+    for source in SOURCES:
+        machine.offer(source, ready_server)
 
     done = machine.run("up", "weaviate", SERVICES_WAYS="go cache")
 
-    assert way_taken(done) == "go"
+    assert source_used(done) == "go"
     assert not machine.asked("docker")
     assert not machine.asked("curl")
 
 
-@pytest.mark.parametrize("way", ["path", "cache"])
-def test_a_program_that_does_not_start_is_passed_over(machine, ready_server, way):
+@pytest.mark.parametrize("source", ["path", "cache"])
+def test_program_that_does_not_start_is_skipped(machine, ready_server, source):
     machine.offer("go", ready_server)
-    machine.offer(way, ready_server)
+    machine.offer(source, ready_server)
     for place in (machine.cached(), machine.folder / "bin/weaviate-server"):
         if place.exists():
             machine.write(place, "#!/bin/sh\nexit 1\n")
 
     done = machine.run("up", "weaviate")
 
-    assert way_taken(done) == "go"
+    assert source_used(done) == "go"
     assert "weaviate-server did not start, see " in done.stderr
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="orphans come to Linux's first process")
-def test_a_server_that_ended_is_not_waited_for_where_nobody_asks_after_it(machine, ready_server):
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt orphans")
+def test_script_does_not_wait_for_a_server_that_is_a_zombie(machine, ready_server):
     machine.write(machine.folder / "bin/weaviate-server", "#!/bin/sh\nexit 1\n")
     machine.offer("cache", ready_server)
 
@@ -328,44 +328,44 @@ def test_a_server_that_ended_is_not_waited_for_where_nobody_asks_after_it(machin
         timeout=45,  # less than it would wait
         check=False,
     )
-    assert way_taken(both) == "cache"
+    assert source_used(both) == "cache"
     assert both.stderr.endswith("weaviate: stopped\n")
 
 
-def test_a_configured_server_that_does_not_answer_is_passed_over(machine, ready_server):
+def test_configured_server_that_does_not_answer_is_skipped(machine, ready_server):
     machine.offer("configured", "http://127.0.0.1:1")
     machine.offer("cache", ready_server)
 
-    assert way_taken(machine.run("up", "weaviate")) == "cache"
+    assert source_used(machine.run("up", "weaviate")) == "cache"
 
 
 # Docker Compose
 
 
 @pytest.mark.parametrize("trouble", ["lacks compose", "lacks the image", "finds it unhealthy"])
-def test_an_engine_that_does_not_start_the_server_is_passed_over(machine, ready_server, trouble):
+def test_compose_is_skipped_if_it_does_not_start_the_server(machine, ready_server, trouble):
     machine.offer("compose", ready_server)
     machine.offer("cache", ready_server)
     (machine.engine / trouble).touch()
 
-    assert way_taken(machine.run("up", "weaviate")) == "cache"
+    assert source_used(machine.run("up", "weaviate")) == "cache"
 
 
-def test_a_docker_without_an_engine_is_passed_over(machine, ready_server):
+def test_compose_is_skipped_if_no_engine_runs(machine, ready_server):
     machine.stub("docker", DOCKER)
     machine.offer("cache", ready_server)
 
-    assert way_taken(machine.run("up", "weaviate")) == "cache"
+    assert source_used(machine.run("up", "weaviate")) == "cache"
     assert machine.asked("docker") == ["info"]
 
 
-@pytest.mark.parametrize("port", ["127.0.0.1:1\n", ""], ids=["elsewhere", "untold"])
-def test_a_container_that_cannot_be_reached_from_here_is_passed_over(machine, ready_server, port):
+@pytest.mark.parametrize("port", ["127.0.0.1:1\n", ""], ids=["closed port", "no port"])
+def test_compose_is_skipped_if_its_container_cannot_be_reached(machine, ready_server, port):
     machine.offer("compose", ready_server)
     machine.offer("cache", ready_server)
     machine.write(machine.folder / "published/weaviate/8080", port)
 
-    assert way_taken(machine.run("up", "weaviate")) == "cache"
+    assert source_used(machine.run("up", "weaviate")) == "cache"
 
 
 def test_compose_runs_the_pinned_versions_and_its_ports_are_recorded(machine, ready_server):
@@ -387,7 +387,7 @@ def test_compose_runs_the_pinned_versions_and_its_ports_are_recorded(machine, re
         )
 
 
-def test_what_compose_is_given_is_this_repositorys(machine, ready_server):
+def test_compose_uses_the_files_of_this_repository(machine, ready_server):
     machine.offer("compose", ready_server)
     machine.run("up", "ollama")
 
@@ -402,7 +402,7 @@ def test_what_compose_is_given_is_this_repositorys(machine, ready_server):
                 assert (Path(given["--project-directory"]) / file).is_file()
 
 
-def test_each_state_folder_has_a_project_of_its_own(machine, ready_server, tmp_path):
+def test_each_state_folder_has_its_own_compose_project(machine, ready_server, tmp_path):
     machine.offer("compose", ready_server)
 
     def projects(**environment):
@@ -423,7 +423,7 @@ def test_each_state_folder_has_a_project_of_its_own(machine, ready_server, tmp_p
 
 
 @pytest.mark.parametrize("command", ["up", "down"])
-def test_what_was_started_before_projects_had_names_of_their_own_keeps_its_name(
+def test_empty_project_file_of_an_older_version_means_the_old_project_name(
     machine, ready_server, command
 ):
     machine.offer("compose", ready_server)
@@ -436,7 +436,7 @@ def test_what_was_started_before_projects_had_names_of_their_own_keeps_its_name(
     assert all("--project-name codelode-services " in call for call in calls)
 
 
-def test_down_finds_the_project_however_its_state_folder_is_written(machine, ready_server):
+def test_down_finds_the_project_if_the_state_folder_ends_with_a_slash(machine, ready_server):
     machine.offer("compose", ready_server)
     machine.run("up")
 
@@ -444,7 +444,7 @@ def test_down_finds_the_project_however_its_state_folder_is_written(machine, rea
     assert list(machine.engine.iterdir()) == []
 
 
-def test_down_takes_down_what_compose_started_with_its_volumes(machine, ready_server):
+def test_down_removes_the_containers_and_volumes_of_compose(machine, ready_server):
     machine.offer("compose", ready_server)
     machine.run("up")
     assert len(list(machine.engine.iterdir())) == 4
@@ -454,7 +454,7 @@ def test_down_takes_down_what_compose_started_with_its_volumes(machine, ready_se
     assert not machine.state.exists()
 
 
-def test_down_takes_down_what_compose_began_and_gave_up(machine, ready_server):
+def test_down_removes_a_container_that_did_not_become_ready(machine, ready_server):
     machine.offer("compose", ready_server)
     (machine.engine / "finds it unhealthy").touch()
     machine.run("up", "weaviate", SERVICES_WAYS="compose")
@@ -486,7 +486,7 @@ def removed(machine):
 
 
 @pytest.mark.parametrize("trouble", [stopped, denied, removed])
-def test_what_compose_does_not_take_down_is_told_and_the_next_down_takes_it(
+def test_failure_of_compose_is_reported_and_the_next_down_removes_the_containers(
     machine, ready_server, trouble
 ):
     machine.offer("compose", ready_server)
@@ -507,7 +507,7 @@ def test_what_compose_does_not_take_down_is_told_and_the_next_down_takes_it(
     assert not machine.state.exists()
 
 
-def test_where_docker_is_gone_for_good_down_does_the_rest_as_it_says(machine, ready_server):
+def test_down_without_docker_succeeds_after_the_remedy_in_its_message(machine, ready_server):
     machine.offer("compose", ready_server)
     machine.run("up")
     with removed(machine):
@@ -519,7 +519,7 @@ def test_where_docker_is_gone_for_good_down_does_the_rest_as_it_says(machine, re
         assert not machine.state.exists()
 
 
-def test_a_program_is_stopped_even_where_compose_takes_nothing_down(machine, ready_server):
+def test_down_stops_a_program_even_if_compose_fails(machine, ready_server):
     machine.offer("path", ready_server)
     machine.run("up", "weaviate", SERVICES_WAYS="path")
     machine.offer("compose", ready_server)
@@ -532,7 +532,7 @@ def test_a_program_is_stopped_even_where_compose_takes_nothing_down(machine, rea
         assert not (machine.state / "weaviate.pid").exists()
 
 
-def test_down_leaves_compose_alone_where_it_started_nothing(machine, ready_server):
+def test_down_does_not_call_docker_if_compose_started_nothing(machine, ready_server):
     machine.offer("path", ready_server)
     machine.run("up", "weaviate")
     machine.offer("compose", ready_server)
@@ -542,7 +542,7 @@ def test_down_leaves_compose_alone_where_it_started_nothing(machine, ready_serve
     assert machine.asked("docker") == []
 
 
-def test_what_compose_publishes_is_for_this_machine_alone():
+def test_compose_publishes_its_ports_on_loopback_only():
     published = [port for service in CONTAINERS.values() for port in service["ports"]]
 
     assert sorted(published) == ["127.0.0.1::11434", "127.0.0.1::50051", "127.0.0.1::8080"]
@@ -554,7 +554,7 @@ def test_what_compose_publishes_is_for_this_machine_alone():
 
 @pytest.mark.parametrize("command", ["up weaviate", "binary weaviate", "down"])
 @pytest.mark.parametrize("holds", ["notes", ".hidden", "weaviate/schema.db", "weaviate.pid"])
-def test_a_folder_with_the_files_of_others_is_left_as_it_is(machine, ready_server, command, holds):
+def test_folder_with_other_files_is_refused_and_unchanged(machine, ready_server, command, holds):
     machine.offer("path", ready_server)
     home = machine.folder / "home"
     mine = machine.write(home / holds, str(os.getpid()))
@@ -570,7 +570,7 @@ def test_a_folder_with_the_files_of_others_is_left_as_it_is(machine, ready_serve
 
 
 @pytest.mark.parametrize("command", ["up weaviate", "binary weaviate", "down"])
-def test_what_is_no_folder_is_left_as_it_is(machine, ready_server, command):
+def test_state_path_that_is_a_file_is_refused_and_unchanged(machine, ready_server, command):
     machine.offer("path", ready_server)
     file = machine.write(machine.folder / "notes", "of others")
 
@@ -578,23 +578,23 @@ def test_what_is_no_folder_is_left_as_it_is(machine, ready_server, command):
     assert file.read_text() == "of others"
 
 
-def test_an_empty_folder_is_used_and_removed(machine, ready_server):
+def test_empty_state_folder_is_used_and_removed_by_down(machine, ready_server):
     machine.state.mkdir()
     machine.offer("path", ready_server)
 
-    assert way_taken(machine.run("up", "weaviate")) == "path"
+    assert source_used(machine.run("up", "weaviate")) == "path"
     assert machine.run("down").returncode == 0
     assert not machine.state.exists()
 
 
-def test_down_where_nothing_was_ever_up_does_nothing(machine):
+def test_down_does_nothing_if_nothing_was_started(machine):
     done = machine.run("down")
 
     assert (done.returncode, done.stderr) == (0, "")
     assert not machine.state.exists()
 
 
-def test_what_a_failed_up_left_is_removed(machine):
+def test_down_removes_what_a_failed_up_left(machine):
     assert machine.run("up", "weaviate").returncode == 1
     assert machine.state.exists()
 
@@ -602,8 +602,8 @@ def test_what_a_failed_up_left_is_removed(machine):
     assert not machine.state.exists()
 
 
-def test_the_folder_of_the_checkout_is_its_own_without_a_mark(machine, ready_server):
-    """It was there before marks were."""
+def test_state_folder_of_the_checkout_needs_no_mark(machine, ready_server):
+    """Older versions did not mark it."""
     checkout = machine.folder / "checkout"
     for name in ("deploy/services.sh", "docker-compose.yml"):
         machine.write(checkout / name, (ROOT / name).read_text())
@@ -617,7 +617,7 @@ def test_the_folder_of_the_checkout_is_its_own_without_a_mark(machine, ready_ser
     assert not (checkout / ".services").exists()
 
 
-# The project's release
+# Releases
 
 
 @pytest.mark.parametrize(
@@ -632,7 +632,7 @@ def test_the_folder_of_the_checkout_is_its_own_without_a_mark(machine, ready_ser
         ("ollama", "Darwin arm64", "ollama-darwin.tgz"),
     ],
 )
-def test_the_release_of_the_pinned_version_for_this_platform_is_asked_for(
+def test_release_of_the_pinned_version_for_the_platform_is_requested(
     machine, server, platform, file
 ):
     machine.run("binary", server, SERVICES_WAYS="release", PLATFORM=platform)
@@ -644,7 +644,7 @@ def test_the_release_of_the_pinned_version_for_this_platform_is_asked_for(
 
 @pytest.mark.parametrize("platform", ["Linux riscv64", "FreeBSD amd64"])
 @pytest.mark.parametrize("server", PROGRAMS)
-def test_for_a_platform_without_a_release_none_is_asked_for(machine, server, platform):
+def test_nothing_is_requested_for_a_platform_without_a_release(machine, server, platform):
     done = machine.run("binary", server, SERVICES_WAYS="release", PLATFORM=platform)
 
     assert done.returncode == 1
@@ -660,7 +660,7 @@ ARCHIVES = [
 
 
 @pytest.mark.parametrize(("server", "platform", "form", "member"), ARCHIVES)
-def test_a_release_is_unpacked_and_fetched_once(machine, server, platform, form, member):
+def test_release_is_unpacked_and_downloaded_once(machine, server, platform, form, member):
     others = {"LICENSE": "", "README.md": f"about {server}", "lib/ollama/libggml-base.so": ""}
     machine.release({**others, member: SERVER}, form)
     where = {"PLATFORM": platform, "SERVICES_WAYS": "cache release"}
@@ -675,9 +675,7 @@ def test_a_release_is_unpacked_and_fetched_once(machine, server, platform, form,
 
 
 @pytest.mark.parametrize(("server", "platform", "form", "member"), ARCHIVES)
-def test_a_download_that_breaks_is_no_program_and_is_fetched_again(
-    machine, server, platform, form, member
-):
+def test_interrupted_download_is_discarded_and_repeated(machine, server, platform, form, member):
     where = {"PLATFORM": platform, "SERVICES_WAYS": "cache release"}
     machine.release({member: SERVER}, form)
     (machine.folder / "breaks").touch()
@@ -691,7 +689,7 @@ def test_a_download_that_breaks_is_no_program_and_is_fetched_again(
 
 
 @pytest.mark.parametrize(("server", "platform", "form", "member"), ARCHIVES)
-def test_an_archive_that_is_damaged_yields_no_program(machine, server, platform, form, member):
+def test_damaged_archive_is_not_installed(machine, server, platform, form, member):
     padding = "".join(chr(33 + at * at % 89) for at in range(200_000))
     machine.release({member: SERVER + padding}, form)
     released = machine.folder / "released"
@@ -704,7 +702,7 @@ def test_an_archive_that_is_damaged_yields_no_program(machine, server, platform,
 
 
 @pytest.mark.parametrize(("server", "platform", "form", "member"), ARCHIVES)
-def test_what_an_unpacking_that_was_cut_off_left_is_not_taken(
+def test_files_of_an_interrupted_unpacking_are_not_installed(
     machine, server, platform, form, member
 ):
     machine.mark()
@@ -717,11 +715,13 @@ def test_what_an_unpacking_that_was_cut_off_left_is_not_taken(
     assert machine.cached(server).read_text() == SERVER
 
 
-@pytest.mark.parametrize("way", ["release", "go"])
-def test_a_cache_that_runs_full_holds_no_half_program(machine, ready_server, way):
-    machine.offer(way, ready_server)
+@pytest.mark.parametrize("source", ["release", "go"])
+def test_cache_contains_no_partial_program_if_the_file_system_is_full(
+    machine, ready_server, source
+):
+    machine.offer(source, ready_server)
     machine.stub("mv", MV)
-    done = machine.run("binary", "weaviate", SERVICES_WAYS=f"cache {way}")
+    done = machine.run("binary", "weaviate", SERVICES_WAYS=f"cache {source}")
     assert (done.returncode, done.stdout) == (1, "")
 
     assert [path for path in (machine.folder / "cache").rglob("*") if path.is_file()] == []
@@ -736,7 +736,7 @@ def test_a_cache_that_runs_full_holds_no_half_program(machine, ready_server, way
         ("1.25", False),
         ("1.25.9", False),
         ("1.9", False),
-        ("1.26rc1", True),  # it builds modules that ask for 1.26
+        ("1.26rc1", True),  # builds modules that require 1.26
         ("1.26", True),
         ("1.26.1", True),
         ("1.26.1-X:nodwarf5", True),
@@ -744,7 +744,7 @@ def test_a_cache_that_runs_full_holds_no_half_program(machine, ready_server, way
         ("2.0", True),
     ],
 )
-def test_weaviate_is_built_by_go_from_version_1_26_on(machine, version, is_enough):
+def test_weaviate_build_requires_go_1_26(machine, version, is_enough):
     machine.stub("go", GO)
 
     done = machine.run("binary", "weaviate", SERVICES_WAYS="go", GO_IS=f"go{version}")
@@ -755,7 +755,7 @@ def test_weaviate_is_built_by_go_from_version_1_26_on(machine, version, is_enoug
 
 
 @pytest.mark.parametrize("server", PROGRAMS)
-def test_the_pinned_version_is_built_and_built_once(machine, server):
+def test_pinned_version_is_built_once(machine, server):
     machine.stub("go", GO)
 
     first, second = (machine.run("binary", server, SERVICES_WAYS="cache go") for _ in range(2))
@@ -767,7 +767,7 @@ def test_the_pinned_version_is_built_and_built_once(machine, server):
     assert installs == [f"install {MODULES[server]}@v{VERSIONS[server]}"]
 
 
-def test_ollama_is_compiled_for_this_processor_by_any_go(machine):
+def test_ollama_is_compiled_for_this_processor_by_any_version_of_go(machine):
     machine.stub("go", GO)
     machine.run("binary", "ollama", SERVICES_WAYS="go", GO_IS="go1.24.0")
 
@@ -778,7 +778,7 @@ def test_ollama_is_compiled_for_this_processor_by_any_go(machine):
 
 
 @pytest.mark.parametrize("server", PROGRAMS)
-def test_a_build_that_fails_leaves_nothing_in_the_cache_and_is_done_again(machine, server):
+def test_failed_build_leaves_nothing_in_the_cache_and_is_repeated(machine, server):
     machine.stub("go", GO)
     (machine.folder / "breaks").touch()
     done = machine.run("binary", server, SERVICES_WAYS="cache go")
@@ -791,7 +791,7 @@ def test_a_build_that_fails_leaves_nothing_in_the_cache_and_is_done_again(machin
     assert machine.cached(server).read_text() == SERVER
 
 
-def test_the_release_of_gitea_is_the_program_itself(machine):
+def test_release_of_gitea_is_installed_without_unpacking(machine):
     (version,) = re.findall(r"^gitea_version=(\S+)", SCRIPT.read_text(), re.MULTILINE)
     (machine.folder / "released").write_text(SERVER)
     where = {"PLATFORM": "Linux x86_64", "SERVICES_WAYS": "cache release"}
