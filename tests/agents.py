@@ -1,4 +1,4 @@
-"""An agent: the official client in a session with a command, or over HTTP with a gateway."""
+"""Agents for tests: the official MCP client, talking to a command or over HTTP to a gateway."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CODELODE = (sys.executable, "-m", "codelode", "mcp")
 
 
 class Agent:
-    """Calls tools from a thread of its own, because a session belongs to one task."""
+    """Calls tools. The session runs in a separate thread, because it belongs to one task."""
 
     def __init__(self, environment, *, command=CODELODE, mode="auto", log=sys.stderr):
         program, *arguments = command
@@ -32,11 +32,11 @@ class Agent:
         self._loop, self._ended, self.session = self._ready.result(ANSWER_S)
 
     def do(self, call):
-        """Return the result of a coroutine of the session."""
+        """Run a coroutine of the session and return its result."""
         return asyncio.run_coroutine_threadsafe(call, self._loop).result(ANSWER_S)
 
     def call(self, tool, **arguments):
-        """Return the text of an answer, or raise Refused with that of an error."""
+        """Return the text of the answer. Raises Refused with the text of an error."""
         answer = self.result(tool, **arguments)
         (content,) = answer.content
         if answer.is_error:
@@ -61,7 +61,7 @@ class Agent:
     def _run(self, *how):
         try:
             asyncio.run(self._serve(*how))
-        except BaseException as exc:  # noqa: BLE001  whoever waits for the session gets it
+        except BaseException as exc:  # noqa: BLE001  passed to the thread that waits for the session
             if not self._ready.done():
                 self._ready.set_exception(exc)
 
@@ -73,7 +73,7 @@ class Agent:
 
 
 class HttpAgent(Agent):
-    """Asks the gateway at a URL in the same way."""
+    """Calls the tools of the gateway at a URL."""
 
     def __init__(self, url, token, *, mode="auto"):
         headers = {"authorization": f"Bearer {token}"}
@@ -90,4 +90,4 @@ class HttpAgent(Agent):
 
 
 class Refused(Exception):
-    """An answer that is an error."""
+    """The answer is an error."""

@@ -25,7 +25,7 @@ class Authority:
         days: tuple[float, float] = (-1, 90),
         common_name: str | None = None,
     ) -> Issued:
-        """Write a certificate for the names, valid between two days from now, over an older one."""
+        """Write a certificate for the names, valid between `days` from now, over an older one."""
         now = datetime.now(UTC)
         begins, ends = (now + timedelta(days=day) for day in days)
         made = self._ca.issue_cert(

@@ -1,7 +1,7 @@
 """A real browser for tests: the chromium of the machine, driven by Playwright.
 
-CODELODE_TEST_BROWSER=required fails the tests where there is none, instead of skipping them.
-CODELODE_TEST_SCREENSHOTS=FOLDER keeps pictures of the pages there.
+If chromium is missing, tests are skipped; with CODELODE_TEST_BROWSER=required they fail.
+CODELODE_TEST_SCREENSHOTS=FOLDER stores screenshots of the pages there.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def running_browser() -> Iterator[Browser]:
 
 
 def picture(page: Page, name: str) -> None:
-    """Keep a picture of the page where the environment says."""
+    """Store a screenshot of the page if CODELODE_TEST_SCREENSHOTS is set."""
     folder = os.environ.get("CODELODE_TEST_SCREENSHOTS")
     if folder:
         Path(folder).mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A chunk as a test needs it: what it says nothing of is that of a Python function."""
+"""Chunks for tests; by default, of a Python function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from codelode.model import (
 
 
 def chunk(path, content, *, repository="acme/http", start_line=1, category="source", **fields):
-    """`fields`: any others of a chunk."""
+    """Return a chunk. `fields` are further fields of `Chunk`."""
     return Chunk(
         **{
             "id": chunk_id(repository, path, start_line, content),

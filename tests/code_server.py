@@ -28,7 +28,7 @@ SETTINGS = {
 
 @contextmanager
 def running_code_server(folder: Path, vsix: Path, **environment: str) -> Iterator[str]:
-    """Yield the address of a code-server that has the extension; its files are in the folder."""
+    """Yield the address of a code-server with the extension; its files are in the folder."""
     program = _installed() / "node_modules" / "code-server" / "out" / "node" / "entry.js"
     settings = folder / "data" / "User" / "settings.json"
     settings.parent.mkdir(parents=True)
@@ -63,7 +63,7 @@ def running_code_server(folder: Path, vsix: Path, **environment: str) -> Iterato
 
 
 def _installed() -> Path:
-    """Return the folder with code-server; nothing in it is compiled, because nothing needs that."""
+    """Return the folder with code-server, without native modules, which no test needs."""
 
     def install(folder: Path) -> None:
         npm(folder, "install", "--ignore-scripts", f"code-server@{VERSION}")

@@ -55,7 +55,7 @@ def pytest_collection():
 
 @pytest.fixture
 def wait_for():
-    """`wait_for(condition, "what it is", seconds=60)`."""
+    """`wait_for(condition, "what it is", seconds=60)` returns when the condition holds."""
     return wait_until
 
 
@@ -91,7 +91,7 @@ def redis_url(redis_server_urls):
 
 @pytest.fixture
 def redis_admin(redis_server_urls):
-    """Return a client that may do everything, for what only an operator or an accident does."""
+    """Return a client with all rights, for what only an operator or an accident does."""
     from codelode.backends.redis.connection import connect
 
     with connect(redis_server_urls[1]) as client:
@@ -110,7 +110,7 @@ def redis(redis_admin, redis_url):
 
 @pytest.fixture(scope="session")
 def program_of(real_servers, tmp_path_factory):
-    """`program_of("ollama")`: the path. Without one, tests skip; they fail where CI is set."""
+    """`program_of("ollama")` returns its path. Without it, tests are skipped; in CI they fail."""
 
     def find(server):
         state = str(tmp_path_factory.mktemp("state"))
@@ -143,7 +143,7 @@ TEST_MODELS = {"all-minilm:latest", "smollm2:latest"}
 
 @pytest.fixture(scope="session")
 def ollama_url(real_servers, request):
-    """Return the URL of a real Ollama with the test models; without one, skip, and fail in CI."""
+    """Return the URL of a real Ollama with the test models; without one, skip, or fail in CI."""
     url = os.environ.get("CODELODE_OLLAMA_URL")
     if not url:
         return request.getfixturevalue("ollama_server").url
@@ -158,7 +158,7 @@ def _models(url):
 
 
 class OllamaServer:
-    """A real Ollama of a test's own, which can be killed and started again at the same address.
+    """A real Ollama for tests, which can be killed and started again at the same address.
 
     Its log has a line for each call that it answered.
     """
@@ -200,7 +200,7 @@ class OllamaServer:
         return self._process.poll() is None
 
     def copy(self, model, name):
-        """Give the model another name, which may be that of another model until now."""
+        """Give the model another name; a model that has this name loses it."""
         names = {"source": model, "destination": name}
         httpx.post(f"{self.url}/api/copy", json=names, trust_env=False).raise_for_status()
 
@@ -217,7 +217,7 @@ class OllamaServer:
 
 @pytest.fixture(scope="session")
 def bare_ollama(tmp_path_factory, program_of):
-    """Start an Ollama for this test process. Without the program, tests skip; in CI they fail."""
+    """Start an Ollama for this test process. Without it, tests are skipped; in CI they fail."""
     folder = tmp_path_factory.mktemp("ollama")
     (folder / "home").mkdir()
     server = OllamaServer(program_of("ollama"), folder)
@@ -244,11 +244,11 @@ def ollama(ollama_server):
 
 
 class ModelServer:
-    """Speaks both interfaces over HTTP and answers well until told otherwise.
+    """A server with the APIs of Ollama and OpenAI, which works until a test sets other answers.
 
-    `answers` is a queue of functions from (path, body) to (status, headers, bytes), or to None for
-    breaking off; an empty queue is good behaviour, and `always` takes its place. `calls` holds
-    what was asked.
+    `answers` is a queue of functions from (path, body) to (status, headers, bytes), or to None to
+    close the connection. If the queue is empty, `always` answers, or else `good`. `calls` records
+    the requests.
     """
 
     DIM = 8
@@ -342,7 +342,7 @@ class ModelServer:
 
 
 class Relay(ModelServer):
-    """A model server whose good behaviour is that of a real Ollama, gone while that is gone."""
+    """Forwards calls to a real Ollama; closes connections while that does not run."""
 
     def __init__(self, server):
         super().__init__()
@@ -365,7 +365,7 @@ class Relay(ModelServer):
 
 @pytest.fixture
 def relay(ollama):
-    """Stands before the real Ollama, and may damage what it answers."""
+    """A relay in front of the real Ollama, which can damage its answers."""
     server = Relay(ollama)
     yield server
     server.close()
@@ -373,7 +373,7 @@ def relay(ollama):
 
 @pytest.fixture(scope="module")
 def shared_relay(ollama):
-    """One for all tests of a module."""
+    """A relay for all tests of a module."""
     server = Relay(ollama)
     yield server
     server.close()
@@ -381,7 +381,7 @@ def shared_relay(ollama):
 
 @pytest.fixture
 def model_server():
-    """A model server of the test's own."""
+    """A model server for one test."""
     server = ModelServer()
     yield server
     server.close()
@@ -389,7 +389,7 @@ def model_server():
 
 @pytest.fixture(scope="module")
 def shared_model_server():
-    """One for all tests of a module."""
+    """A model server for all tests of a module."""
     server = ModelServer()
     yield server
     server.close()
@@ -399,7 +399,7 @@ def shared_model_server():
 
 
 class WeaviateServer:
-    """A real server of a test's own, which can be killed and started again at the same address."""
+    """A real server for tests, which can be killed and started again at the same address."""
 
     def __init__(self, state, **settings):
         self._state = state
@@ -411,13 +411,13 @@ class WeaviateServer:
         }
 
     def start(self):
-        """Whether there is a server now; it takes about 3 seconds."""
+        """Start the server in about 3 seconds, and return whether it runs."""
         GUARDIAN.services(self._state)
         self._run("up", "weaviate")
         return bool(exported(self._state / "env"))
 
     def address(self, api_key=None):
-        """With the server's own key, unless another is given."""
+        """Return the address, with the server's own key unless another one is given."""
         from codelode.backends.weaviate import Address
 
         found = exported(self._state / "env")
@@ -446,7 +446,7 @@ class WeaviateServer:
 
 @pytest.fixture(scope="session")
 def weaviate_address(real_servers, tmp_path_factory):
-    """A real Weaviate's address. Without one, tests skip; they fail where CI is set."""
+    """The address of a real Weaviate. Without one, tests are skipped; in CI they fail."""
     from codelode.backends.weaviate import Address
 
     if url := os.environ.get("CODELODE_WEAVIATE_URL"):
@@ -459,7 +459,7 @@ def weaviate_address(real_servers, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def weaviate_alias(weaviate_address):
-    """The name of an index of this test process, removed after it with all that begin so."""
+    """The name of an index for this process; indexes with this prefix are removed at the end."""
     from codelode.backends.weaviate.connection import connect
 
     alias = f"Test{uuid4().hex[:8]}"
@@ -475,7 +475,7 @@ def weaviate_alias(weaviate_address):
 
 @pytest.fixture
 def weaviate_place(weaviate_alias):
-    """A tenant of its own in that index."""
+    """A separate tenant of that index for each test."""
     from codelode.backends.weaviate import TenantIndex
 
     return TenantIndex(alias=weaviate_alias, tenant=uuid4().hex)
@@ -483,7 +483,7 @@ def weaviate_place(weaviate_alias):
 
 @pytest.fixture(scope="module")
 def make_weaviate(real_servers, tmp_path_factory):
-    """`make_weaviate(**environment)`: a server of the module's own, to do everything to."""
+    """`make_weaviate(**environment)` returns a server for this module, which tests may damage."""
     with ExitStack() as servers:
 
         def make(**environment):
@@ -495,7 +495,7 @@ def make_weaviate(real_servers, tmp_path_factory):
 
 @pytest.fixture
 def weaviate_at(real_servers):
-    """`with weaviate_at(folder, **environment)`: a server that keeps all it has in the folder."""
+    """`with weaviate_at(folder, **environment)`: a server that stores its data in the folder."""
     return _own_weaviate
 
 
@@ -522,6 +522,6 @@ def issuer_server():
 
 @pytest.fixture
 def issuer(issuer_server):
-    """An issuer of OpenID Connect, as it is at its start."""
+    """An OpenID Connect issuer in its initial state."""
     issuer_server.reset()
     return issuer_server

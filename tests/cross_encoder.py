@@ -1,7 +1,7 @@
 """Write a small cross-encoder: a real ONNX graph and tokenizer file, for `OnnxCrossEncoder`.
 
-It reads query and text together, as the usual models do: the logit is the number of equal tokens
-of both, less BIAS. A trained model would be a download of dozens of megabytes.
+It reads query and text together, as real models do: the logit is the number of tokens that both
+share, minus BIAS. A trained model would be a download of dozens of megabytes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from onnx import TensorProto, helper, save
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-#: Shared tokens at which a text is as likely to answer as not.
+#: Number of shared tokens at which the score is 0.5.
 BIAS = 1.5
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")

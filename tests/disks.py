@@ -1,6 +1,6 @@
-"""Disks that fail under a running server, by what the kernel does, and get well again.
+"""Make disks read-only or full under a running server, by means of the kernel, and undo it.
 
-It takes an administrator to do that to a disk. Tests skip on a machine that lets nobody.
+Most of it needs root. Tests are skipped on a machine that does not allow it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-#: Of a small disk: many times what an index of the tests takes, and soon full.
+#: Size of a small disk: many times the size of an index of the tests, but quickly filled.
 SMALL_BYTES = 256 * 2**20
 
 BLOCK_BYTES = 2**20
@@ -21,18 +21,18 @@ BLOCK_BYTES = 2**20
 
 @contextmanager
 def read_only(folder):
-    """Nothing below it can be written, by root neither, nor by who has a file open.
+    """Make everything below the folder read-only, also for root and for files that are open.
 
-    Without root the latter can go on.
+    Without root, files that are open stay writable.
     """
     program, lock, unlock = ("chattr", "+i", "-i") if is_root() else ("chmod", "a-w", "u+w")
 
     def change(flag):
-        files = ("(", "-type", "f", "-o", "-type", "d", ")")  # a link has no such flag
+        files = ("(", "-type", "f", "-o", "-type", "d", ")")  # links have no such flag
         subprocess.run(["find", folder, *files, "-exec", program, flag, "{}", "+"], check=True)
 
     with TemporaryDirectory(dir=folder.parent) as probe:
-        run_or_skip("makes no folder read-only", program, lock, probe)
+        run_or_skip("cannot make a folder read-only", program, lock, probe)
         subprocess.run([program, unlock, probe], check=True)
     try:
         change(lock)
@@ -43,9 +43,9 @@ def read_only(folder):
 
 @contextmanager
 def small_disk(folder):
-    """A file system of its own, SMALL_BYTES large, stands at the folder."""
+    """Mount a file system of SMALL_BYTES at the folder."""
     size = f"size={SMALL_BYTES}"
-    run_or_skip("mounts no disk", "mount", "-t", "tmpfs", "-o", size, "tmpfs", folder)
+    run_or_skip("cannot mount a disk", "mount", "-t", "tmpfs", "-o", size, "tmpfs", folder)
     try:
         yield
     finally:
@@ -54,7 +54,7 @@ def small_disk(folder):
 
 @contextmanager
 def full(folder):
-    """The small disk at the folder has no byte left."""
+    """Fill the small disk at the folder to the last byte."""
     ballast = folder / "ballast"
     try:
         with ballast.open("wb", buffering=0) as file:
@@ -70,7 +70,7 @@ def fill(file):
         try:
             file.write(bytes(size))
         except OSError as exc:
-            assert exc.errno == errno.ENOSPC  # noqa: PT017 - what it fails of is the condition
+            assert exc.errno == errno.ENOSPC  # noqa: PT017 - any other error is a failure
             size //= 2
 
 
@@ -81,4 +81,4 @@ def is_root():
 def run_or_skip(refusal, *command):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        pytest.skip(f"this machine {refusal} for a test: {done.stderr.strip()}")
+        pytest.skip(f"this machine {refusal}: {done.stderr.strip()}")

@@ -1,4 +1,4 @@
-"""Say how many examples property tests try: all in `make test`, fewer in a short run.
+"""Choose how many examples property tests try: all in `make test`, fewer in a short run.
 
 `make test-unit` sets SHORT_TESTS.
 """
@@ -11,5 +11,5 @@ _IS_SHORT = bool(os.environ.get("SHORT_TESTS"))
 
 
 def examples(number: int, *, short: int) -> int:
-    """Return the number of examples, or that of a short run."""
+    """Return `short` in a short run, else `number`."""
     return short if _IS_SHORT else number

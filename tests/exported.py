@@ -1,4 +1,4 @@
-"""Reading back what a shell would source."""
+"""Read variables from a file that a shell would source."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import shlex
 
 
 def exported(file):
-    """The variables of a file of `export NAME=value`; none where there is no file."""
+    """Return the variables of a file of `export NAME=value` lines; none if it does not exist."""
     lines = file.read_text().splitlines() if file.exists() else ()
     return dict(shlex.split(line)[1].split("=", 1) for line in lines)

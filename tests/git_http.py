@@ -1,4 +1,4 @@
-"""Serve repositories to git over HTTP, by the program that git brings for web servers."""
+"""Serve repositories to git over HTTP with `git http-backend`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def body(request: BaseHTTPRequestHandler) -> bytes:
-    """Return the body of a request, whose length git does not always say before."""
+    """Return the body of a request, which git may send in chunks."""
     if request.headers.get("Transfer-Encoding") != "chunked":
         return request.rfile.read(int(request.headers["Content-Length"]))
     content = b""
@@ -21,7 +21,7 @@ def body(request: BaseHTTPRequestHandler) -> bytes:
 
 
 def answer(request: BaseHTTPRequestHandler, folder: Path, content: bytes) -> None:
-    """Answer a request of git for a bare repository in the folder."""
+    """Answer git's request for a bare repository in the folder."""
     path, _, query = request.path.partition("?")
     variables = {
         "PATH": os.environ["PATH"],

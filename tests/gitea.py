@@ -1,4 +1,4 @@
-"""A real Gitea server, with what an administrator does over its interface."""
+"""A real Gitea server, and the actions of its administrator."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ PASSWORD = "a-password-of-the-tests"
 
 
 class Gitea:
-    """A server of a test's own, which can be stopped and started again at the same address."""
+    """A server for one test, which can be stopped and started again at the same address."""
 
     def __init__(self, program: str, folder: Path, *, has_ssh: bool = False) -> None:
         self._program = program
@@ -63,7 +63,7 @@ class Gitea:
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._settings = folder / "app.ini"
-        # A program that was built without its assets has them beside it.
+        # If the program was built without its assets, they are beside it.
         beside = Path(program).parent
         self._settings.write_text(
             SETTINGS.format(
@@ -80,7 +80,7 @@ class Gitea:
         self.admin_token = self._user("root", "--admin")
 
     def _ssh(self):
-        """Make the host key, and return the settings of the server's own ssh."""
+        """Make the host key, and return the settings of the built-in ssh server."""
         private, public = new_ssh_key()
         (self._folder / "host").touch(0o600)
         (self._folder / "host").write_text(private)
@@ -99,7 +99,7 @@ class Gitea:
         wait_until(self._is_ready, f"Gitea ({self._folder}/log) to be ready")
 
     def allow_pages(self, *, of):
-        """Set how many rows the server gives at once, from its next start on."""
+        """Set how many rows the server returns per page, from its next start on."""
         with self._settings.open("a") as settings:
             settings.write(f"[api]\nMAX_RESPONSE_ITEMS = {of}\n")
 
@@ -108,7 +108,7 @@ class Gitea:
         self._process.wait(30)
 
     def call(self, method, path, *, sudo="", **body):
-        """The answer to a call of the administrator, perhaps in the name of another user."""
+        """Return the answer to a call of the administrator, or of another user with `sudo`."""
         answer = httpx.request(
             method,
             f"{self.url}/api/v1{path}",
@@ -147,7 +147,7 @@ class Gitea:
         self.call("POST", path, content=encoded, message="add")
 
     def team(self, organisation, name, *, units=("repo.code",), repositories=(), members=()):
-        """Create a team that reads, and return its id."""
+        """Create a team with read access, and return its id."""
         made = self.call(
             "POST", f"/orgs/{organisation}/teams", name=name, permission="read", units=list(units)
         )
@@ -158,14 +158,14 @@ class Gitea:
         return made["id"]
 
     def webhook(self, organisation, url, secret):
-        """Report what happens in an organisation to a URL."""
+        """Send the events of an organisation to a URL."""
         config = {"url": url, "content_type": "json", "secret": secret}
         path = f"/orgs/{organisation}/hooks"
         events = ["push", "delete", "repository"]
         self.call("POST", path, type="gitea", config=config, events=events, active=True)
 
     def token_of(self, user):
-        """A token for everything that the user may do."""
+        """Return a token with all rights of the user."""
         scopes = ("--scopes", "all", "--raw")
         name = ("--token-name", f"t{os.urandom(4).hex()}")
         return self._run("admin", "user", "generate-access-token", "-u", user, *name, *scopes)

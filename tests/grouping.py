@@ -1,12 +1,12 @@
-"""Which tests need a real server, which share a process, and in which order they run.
+"""Mark tests that need a real server, group tests that share a process, and order the groups.
 
-With `--dist loadscope` a group runs in one process, so that what its tests share is started once. A
-group is a file, by chunk store where it has several, or all tests of a cluster that several files
-share. The groups that take longest come first, so that no process waits long for the last.
-Not by `--dist loadgroup`: of xdist 3.8 under pytest 9.2 it does not see the groups.
+With `--dist loadscope` a group runs in one process, so that the servers its tests share start once.
+A group is a file (with one chunk store, if it runs with several), or all files that share a
+cluster. The slowest groups run first, so that no process waits long for the last one.
+`--dist loadgroup` does not work: xdist 3.8 does not see the groups under pytest 9.2.
 
-A test that needs a server gets the marker `server` for it, unless it asks by `getfixturevalue`;
-then its parameter carries the marker.
+A test that needs a server gets the marker `server`. If it requests the server by
+`getfixturevalue`, its parameter must have the marker.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ END_TO_END = "tests/end_to_end/"
 
 STAGE_BOUNDARIES = f"{END_TO_END}test_stage_boundaries.py"
 
-#: The group of the files whose tests use one cluster. Those of the stage boundaries use it too, but
-#: would make it the last group to end.
+#: The group of the files whose tests share one cluster. The tests of the stage boundaries are apart
+#: although they use it too: with them, it would be the last group to end.
 SHARED_CLUSTER = "shared cluster"
 SHARED = {
     f"{END_TO_END}test_{name}.py"
@@ -38,10 +38,10 @@ SHARED = {
     )
 }
 
-#: The folder of the files that share a cluster and a browser.
+#: The folder of files that share a cluster and a browser.
 PAGES = f"{END_TO_END}pages/"
 
-#: Groups and beginnings of paths, the slowest first; the rest is quick.
+#: Groups and path prefixes, the slowest first; all others are quick.
 SLOWEST = (
     STAGE_BOUNDARIES,
     f"{END_TO_END}test_reindex",
@@ -66,7 +66,7 @@ SLOWEST = (
 
 
 def uses_shared_cluster(item):
-    """Return whether the file of a test has tests that use the cluster which files share."""
+    """Return whether a test is in a file that uses the shared cluster."""
     return item.nodeid.partition("::")[0] in {*SHARED, STAGE_BOUNDARIES}
 
 
@@ -79,7 +79,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def real_servers(request):
-    """Fail a test that uses a server and has no marker; every fixture of a server needs this."""
+    """Fail a test that uses a server without the marker; each fixture of a server needs this."""
     if "not server" in request.config.option.markexpr:
         pytest.fail("this test needs a real server and has no marker `server`")
 

@@ -1,8 +1,8 @@
-"""Ends the servers of a test run whose own teardown never comes, as after SIGKILL.
+"""End the servers of a test run that has no teardown of its own, for example after SIGKILL.
 
-A process of its own that holds the other end of a pipe: however the run ends, the kernel closes the
-pipe, and what was named to the guardian by then and still runs is ended. It is in a session of its
-own, so that a signal to the run's process group does not reach it.
+The guardian is a separate process that reads from a pipe. However the test run ends, the kernel
+closes the pipe; the guardian then ends every registered server that still runs. It has its own
+session, so that a signal to the process group of the run does not reach it.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ SERVICES = Path(__file__).parents[1] / "deploy" / "services.sh"
 
 
 class Guardian:
-    """Starts the guardian process and names to it what it has to end."""
+    """Starts the guardian process and registers with it what it must end."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
     def popen(self, command, **options):
-        """Start a process, as `subprocess.Popen` does, that does not outlive the test run."""
+        """Start a process like `subprocess.Popen`; it does not outlive the test run."""
         self._start()
         started = subprocess.Popen(command, **options)
         self._tell(f"process {started.pid}")
         return started
 
     def services(self, state):
-        """Stop the services of this state folder at the end of the test run."""
+        """Stop the servers of this state folder at the end of the test run."""
         self._start()
         self._tell(f"services {state}")
 
     def close(self):
-        """End all processes and services that are left."""
+        """End all registered processes and servers that still run."""
         if self._process is not None:
             self._process.stdin.close()
             self._process.wait()
@@ -62,7 +62,7 @@ GUARDIAN = Guardian()
 
 
 class Watched:
-    """A process that is recognised even when its number is given to another one."""
+    """A process that is not confused with a later one that gets its id."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -71,7 +71,7 @@ class Watched:
     def kill(self):
         """Kill the process, and its process group if it leads one."""
         if self._handle is not None:
-            signal.pidfd_send_signal(self._handle, signal.SIGSTOP)  # fails when it is gone
+            signal.pidfd_send_signal(self._handle, signal.SIGSTOP)  # fails if it has ended
         if os.getpgid(self._pid) == self._pid:
             os.killpg(self._pid, signal.SIGKILL)
         os.kill(self._pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Servers that speak a part of the interfaces of code hosts, as their documents describe it.
+"""Servers that implement a part of the APIs of code hosts, as their documents describe it.
 
 Lists have pages with links to the next one, pages have ETags, and a test may put answers before the
 next ones: rate limits, errors of the server, refusals.
@@ -26,7 +26,7 @@ TOKEN = "canary-token-of-the-tests"
 
 
 class Quiet(ThreadingHTTPServer):
-    """A server that says nothing of clients that break off."""
+    """A server that logs nothing if a client disconnects."""
 
     daemon_threads = True
 
@@ -35,7 +35,7 @@ class Quiet(ThreadingHTTPServer):
 
 
 class CodeHost:
-    """A server of a test's own. `asked`: methods and paths; `answers`: what to give first."""
+    """A server for one test. `asked`: methods and paths of requests; `answers`: sent first."""
 
     PAGE = 2  # of GraphQL
 
@@ -43,7 +43,7 @@ class CodeHost:
         self.asked = []
         self.unchanged = 0  # answers with 304
         self.answers = []  # (status, headers, value), taken from the front
-        self.always = None  # the same, for every request
+        self.always = None  # sent to every request
         self.limits = {}  # headers of every answer
         self.git = None  # a folder with the repositories that git may read
         self._lock = threading.Lock()
@@ -60,11 +60,11 @@ class CodeHost:
         return headers.get("Authorization") == f"Bearer {TOKEN}"
 
     def is_read_by(self, authorization):
-        """Whether git may read the repositories with this header."""
+        """Return whether git may read the repositories with this header."""
         return authorization is not None
 
     def value(self, path, parameters, body):
-        """The document at a path; a list is given in pages. Raises KeyError for what is missing."""
+        """Return the document at a path, a list in pages. Raises KeyError if there is none."""
         raise NotImplementedError
 
     def answer(self, method, path, parameters, headers, body):
@@ -131,7 +131,7 @@ class CodeHost:
 
 
 def _given(host, request, raw):
-    """Answer a request, which git may have sent."""
+    """Answer a request, possibly of git."""
     if host.git is None or ".git/" not in request.path:
         request.answered(request.command, json.loads(raw or b"null"))
     elif host.is_read_by(request.headers.get("Authorization")):
@@ -157,11 +157,11 @@ class GitHub(CodeHost):
             14: ("inner", "INTERNAL", None),
         }
         self.teams = {"readers": ([2, 4], [11]), "leads": ([4], [12, 11])}
-        self.details = {}  # id: what the list of repositories says otherwise
+        self.details = {}  # id: fields that replace those in the list of repositories
         self.app = None  # the public key of the app with the id APP
         self.lifetime_s = 3_600
         self.made = {}  # tokens of the installation, and when they expire
-        self.permissions = {}  # those that were asked for each token
+        self.permissions = {}  # those requested for each token
         self.is_installed = True
         self.granted = {"contents", "metadata"}  # permissions of the app
 
@@ -184,7 +184,7 @@ class GitHub(CodeHost):
             return self._to_the_app(method, path, headers.get("Authorization", ""), body)
 
     def _to_the_app(self, method, path, authorization, body):
-        """Answer what only the app itself may ask, which proves it by a signed token."""
+        """Answer a request that only the app may send, authenticated by a signed token."""
         try:
             text = authorization.removeprefix("Bearer ")
             claims = jwt.decode(text, self.app, algorithms=["RS256"]).claims
@@ -308,7 +308,7 @@ class GitLab(CodeHost):
             25: ("acme/off", "public", "disabled", {4: 50}),
         }
         self.hidden = set()  # projects whose members the token may not see
-        self.details = {}  # id: what the list of projects says otherwise
+        self.details = {}  # id: fields that replace those in the list of projects
 
     def is_known(self, headers):
         return headers.get("PRIVATE-TOKEN") == TOKEN
@@ -357,7 +357,7 @@ class GitLab(CodeHost):
 
 
 class Bitbucket(CodeHost):
-    """Bitbucket Cloud, whose pages name the next one, at another address."""
+    """Bitbucket Cloud, whose pages contain the URL of the next one, at another address."""
 
     def __init__(self):
         super().__init__()
@@ -387,7 +387,7 @@ class Bitbucket(CodeHost):
 
 
 class BitbucketServer(CodeHost):
-    """A Data Center, whose pages say where the next one begins."""
+    """A Data Center, whose pages contain the start of the next one."""
 
     def __init__(self):
         super().__init__()
@@ -411,7 +411,7 @@ class BitbucketServer(CodeHost):
 
 
 class Azure(CodeHost):
-    """Azure DevOps, which answers a wrong token with a page for signing in."""
+    """Azure DevOps, which answers a wrong token with a sign-in page."""
 
     def __init__(self):
         super().__init__()

@@ -25,7 +25,7 @@ def connect(url, headers=None):
 
 @asynccontextmanager
 async def serving(tmp_path, *, dependencies=None, limited=False, audit=None, **settings):
-    """A client, which sends the token, and its gateway: over one repository, or what is given."""
+    """Yield a client with the token, and its gateway over one repository or `dependencies`."""
     given = {"listen": "127.0.0.1:0", "http_listen": "127.0.0.1:0", "token": TOKEN, **settings}
     chosen = Settings(data=tmp_path, local_paths=str(tmp_path), **given)
     world = World(chosen)
@@ -44,7 +44,7 @@ async def serving(tmp_path, *, dependencies=None, limited=False, audit=None, **s
 
 
 async def answer_to_half_a_body(gateway, path, **headers):
-    """Begins to send a body, and returns the answer of the gateway, which waits for the rest."""
+    """Send only the beginning of a body, and return the answer of the gateway."""
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.http_port)
     given = {"Host": "localhost", "Content-Length": "100", "Connection": "close", **headers}
     lines = "".join(f"{name}: {value}\r\n" for name, value in given.items())

@@ -24,16 +24,16 @@ ENDPOINTS = {
 
 
 class Issuer:
-    """Serves its description and its keys, and counts how often it is asked for them."""
+    """Serves its description and its keys, and records the requests."""
 
     def __init__(self) -> None:
         self.keys: list[RSAKey | ECKey] = [new_key("first")]
-        self.further: list[object] = []  # entries of the key set that are no good
+        self.further: list[object] = []  # invalid entries of the key set
         self.description: dict[str, object] = {}
-        self.body: bytes | None = None  # takes the place of the keys
+        self.body: bytes | None = None  # replaces the key set
         self.is_away = False
         self.granted: dict[str, object] = {}  # the answer of the token endpoint; empty: a refusal
-        self.forms: list[dict[str, list[str]]] = []  # what was posted
+        self.forms: list[dict[str, list[str]]] = []  # of the POST requests
         self.asked: list[str] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_port}/realm"
@@ -42,11 +42,11 @@ class Issuer:
 
     @property
     def fetches(self) -> int:
-        """Return how often the keys were asked for."""
+        """Return how often the keys were requested."""
         return self.asked.count("/realm/keys")
 
     def reset(self) -> None:
-        """Forget what a test has changed, and what was asked."""
+        """Undo what a test has changed, and forget the requests."""
         self.keys[:] = self.keys[:1]
         self.further, self.description, self.body = [], {}, None
         self.is_away, self.granted = False, {}
@@ -61,7 +61,7 @@ class Issuer:
     def token(
         self, *, key: Any = None, alg: str = "RS256", header: Any = None, **claims: Any
     ) -> str:
-        """A token for Ann, with other claims where they are given; None leaves one out."""
+        """Return a token for Ann; `claims` replace the usual ones, and None leaves one out."""
         signer = key or self.keys[0]
         names = {"alg": alg, "kid": signer.kid, **(header or {})}
         registry = JWSRegistry(algorithms=[alg], strict_check_header=False)

@@ -10,10 +10,10 @@ from pathlib import Path
 JUDGED = Path(__file__).parent / "end_to_end" / "judged"
 QUERIES = JUDGED / "queries.json"
 
-#: What engineers paste and ask: messages, traces, keys, lines of code, misspelt names, callers.
+#: Queries like those of engineers: messages, traces, keys, lines of code, misspelt names, callers.
 ENGINEERS = JUDGED / "engineers.json"
 
-#: Repository → packages, files of `lib-rt` alone of mypyc: the rest is compiled or no C.
+#: Repository → packages. Of mypyc only `lib-rt`, its C code: the rest is compiled or not C.
 PACKAGES = {
     "judged/celery": ("celery",),
     "judged/kombu": ("kombu",),
@@ -28,7 +28,7 @@ LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.so", "*.min.*", "base64")
 
 
 def commit_packages(folder: Path) -> None:
-    """Make a repository of each name below the folder."""
+    """Make a repository for each name, below the folder."""
     installed = Path(sysconfig.get_path("purelib"))
     for name, packages in PACKAGES.items():
         for package in packages:

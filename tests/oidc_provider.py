@@ -22,7 +22,7 @@ PROGRAM = Path(__file__).with_suffix(".mjs")
 
 @contextmanager
 def running_provider(folder: Path, **environment: str) -> Iterator[str]:
-    """Runs the provider and yields its issuer; skips the test where it cannot be had."""
+    """Run the provider and yield its issuer; skip the test if it cannot be installed."""
     program = folder / PROGRAM.name
     shutil.copy(PROGRAM, program)
     (folder / "node_modules").symlink_to(npm_packages(PACKAGE) / "node_modules")
@@ -51,6 +51,6 @@ def through_the_pages(browser: httpx.Client, url: str, *, name: str) -> httpx.Re
 
 
 def _action(page: httpx.Response) -> httpx.URL:
-    """Return the URL to which the form of the page goes."""
+    """Return the URL to which the page's form is sent."""
     (found,) = re.findall(r'<form[^>]* action="([^"]+)"', page.text)
     return page.url.join(found)

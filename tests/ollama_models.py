@@ -1,7 +1,7 @@
-"""The test models for the Ollama servers of tests, which each test process starts for itself.
+"""Install the test models in the Ollama servers of tests, of which each test process starts one.
 
 Ollama takes 4 seconds of processor time to make them. Therefore the first server of a machine makes
-them, and the others get what it made, which is kept in the cache folder beside the servers.
+them, and the others get copies, which are kept in the cache folder beside the servers.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ SCRIPT = Path(__file__).parents[1] / "deploy" / "test_models.py"
 
 
 def make(url):
-    """Make the models in a running server, where they are missing."""
+    """Make the models in a running server that lacks them."""
     subprocess.run([sys.executable, SCRIPT, url], check=True)
 
 
 def provide(url, folder):
-    """Give the models to a running server that keeps its models in the folder."""
+    """Install the models in a running server that stores its models in the folder."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "codelode", "models")
     cache.mkdir(parents=True, exist_ok=True)
     made = cache / f"made-{hashlib.sha256(SCRIPT.read_bytes()).hexdigest()[:16]}"
@@ -41,7 +41,7 @@ def provide(url, folder):
 
 
 def _copy(source, target):
-    """Link a blob, which Ollama never changes, and copy a manifest, over which it writes."""
+    """Link a blob, which Ollama never changes; copy a manifest, which it overwrites."""
     if Path(source).parent.name == "blobs":
         with suppress(OSError):  # the folders may be on two file systems
             os.link(source, target)

@@ -1,4 +1,4 @@
-"""An organisation of many small repositories, on the GitHub of the tests, that changes by dice."""
+"""An organisation of many small repositories on the simulated GitHub, which changes at random."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _BEGIN = 1_700_000_000
 
 
 class Organisation(GitHub):
-    """The organisation `acme`. Its repositories share their objects, so that thousands cost little.
+    """The organisation `acme`. Its repositories share their objects, so that thousands are cheap.
 
-    Each push commits a file, which is new or takes the place of another one.
+    Each push commits a file, which is new or replaces another one.
     """
 
     def __init__(self, folder, dice, repositories):
@@ -55,7 +55,7 @@ class Organisation(GitHub):
             id = marks[int(mark)]
             self._heads[id] = commit
             head = self._folder(id) / "refs" / "heads" / "main"
-            beside = self._folder(id) / "head"  # no pull in this moment sees an empty ref
+            beside = self._folder(id) / "head"  # no pull sees an empty ref
             beside.write_text(f"{commit}\n")
             beside.replace(head)
             at = datetime.fromtimestamp(_BEGIN + int(mark), UTC)
@@ -71,7 +71,7 @@ class Organisation(GitHub):
         del self.repositories[id], self._heads[id]
 
     def change(self, *, pushed, renamed=1, deleted=1, created=0):
-        """Push to some repositories, rename some of these, delete some of all, and create some."""
+        """Push to some repositories, rename some of them, delete some of all, and create some."""
         ids = self._dice.sample(sorted(self.repositories), pushed)
         self.push(ids)
         for id in ids[:renamed]:
@@ -89,7 +89,7 @@ class Organisation(GitHub):
         return self.git / "acme" / f"{self.repositories[id][0]}.git"
 
     def _make(self, folder):
-        """Write what makes a folder a bare repository, in less time than git takes."""
+        """Write the files of a bare repository, which is faster than `git init`."""
         (folder / "refs" / "heads").mkdir(parents=True)
         (folder / "objects" / "info").mkdir(parents=True)
         (folder / "HEAD").write_text("ref: refs/heads/main\n")
@@ -98,7 +98,7 @@ class Organisation(GitHub):
         (folder / "objects" / "info" / "alternates").write_text(f"{objects}\n")
 
     def _commit(self, id, number):
-        """Return the lines of a commit for `git fast-import`."""
+        """Return the commands for `git fast-import` that make a commit."""
         text = f"def work_{id}_{number}(value):\n    return value + {number}\n"
         parent = self._heads.get(id)
         return [

@@ -1,4 +1,4 @@
-"""A query of a repository's own, and what it finds something else in than the built-in one."""
+"""A repository's own query, and code in which it finds more than the built-in one."""
 
 QUERY = ".codelode/queries/python.scm"
 ROUTES = """\

@@ -1,4 +1,4 @@
-"""Reading pages in tests: their elements, texts, and tables."""
+"""Parse pages in tests: their elements, texts, and tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Page(HTMLParser):
             self._open.append(element)
 
     def handle_endtag(self, tag):
-        assert self._open, f"nothing is open at </{tag}>"
+        assert self._open, f"</{tag}> without an open element"
         assert self._open[-1][0] == tag, f"</{tag}> ends {self._open[-1]}"
         self._open.pop()
 
@@ -34,7 +34,7 @@ class Page(HTMLParser):
             element[2] += data
 
     def all(self, tag, **attributes):
-        """Return attributes and text of each element of this kind."""
+        """Return the attributes and the text of each element with this tag and these attributes."""
         wanted = {name.rstrip("_"): value for name, value in attributes.items()}
         return [
             (found, " ".join(text.split()))
@@ -46,7 +46,7 @@ class Page(HTMLParser):
         return [text for _, text in self.all(tag, **attributes)]
 
     def link(self, text):
-        """Return the address of the first link with the text."""
+        """Return the URL of the first link with the text."""
         return next(one["href"] for one, found in self.all("a") if found == text)
 
     def links(self):

@@ -1,4 +1,4 @@
-"""Pausing processes that a test started."""
+"""Pause processes that a test has started."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.waiting import wait_until
 
 @contextmanager
 def paused(pids):
-    """Keep these processes from running; what they were about to do they do afterwards.
+    """Stop these processes; they continue afterwards.
 
-    A signal only asks for the stop: a thread that runs on another processor can still answer a
-    request. So wait until every thread has stopped (where `/proc` tells).
+    The signal takes effect later: a thread that runs on another processor can still answer a
+    request. So wait until every thread has stopped, if the system has `/proc`.
     """
     assert pids
     try:
@@ -37,5 +37,5 @@ def _is_stopped(pid):
 
 
 def _state(task):
-    """One letter, which stands behind the command in parentheses."""
+    """Return the letter of the state, which follows the command in parentheses."""
     return (task / "stat").read_text().rpartition(")")[2].split()[0]

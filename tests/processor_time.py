@@ -1,4 +1,4 @@
-"""Bounds of time that hold on a busy machine."""
+"""Time limits that hold on a busy machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def processor_time_below(seconds):
-    """Fail if the block takes more processor time of its thread, however long it has to wait."""
+    """Fail if the block takes more processor time of its thread; waiting does not count."""
     started = time.thread_time()
     yield
     took_s = time.thread_time() - started

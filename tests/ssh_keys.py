@@ -1,4 +1,4 @@
-"""Make keys for ssh, without a program of openssh."""
+"""Make ssh keys without ssh-keygen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 
 def new_ssh_key() -> tuple[str, str]:
-    """Return a private key and its public one, as files of openssh have them."""
+    """Return a private key and its public key, in the formats of OpenSSH."""
     made = Ed25519PrivateKey.generate()
     private = made.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
     public = made.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)

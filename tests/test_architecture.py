@@ -1,4 +1,4 @@
-"""The tree is what it says it is."""
+"""The code keeps the rules of the architecture, and generated files are up to date."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_import_rules_hold() -> None:
     assert found.returncode == 0, found.stdout
 
 
-def test_generated_code_is_fresh(tmp_path: Path) -> None:
+def test_generated_code_is_up_to_date(tmp_path: Path) -> None:
     protos = sorted(ROOT.glob("protos/codelode/v1/*.proto"))
     outputs = [f"--{kind}_out={tmp_path}" for kind in ("python", "grpc_python")]
     outputs += [f"--{kind}_out=quiet:{tmp_path}" for kind in ("mypy", "mypy_grpc")]
@@ -37,7 +37,7 @@ def test_generated_code_is_fresh(tmp_path: Path) -> None:
     assert made == committed
 
 
-def test_the_settings_page_is_what_the_command_prints() -> None:
+def test_settings_page_equals_the_output_of_the_command() -> None:
     printed = subprocess.run(
         [sys.executable, "-m", "codelode", "settings", "--markdown"],
         cwd=ROOT,
@@ -64,7 +64,7 @@ def test_only_settings_read_the_environment() -> None:
     }
 
 
-def test_code_and_documents_speak_of_no_machine() -> None:
+def test_code_and_documents_name_no_paths_or_registries() -> None:
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True
     ).stdout.decode()
@@ -80,8 +80,8 @@ def test_code_and_documents_speak_of_no_machine() -> None:
     assert [str(path) for path in text_files if pattern.search(path.read_text("utf-8"))] == []
 
 
-def test_principals_and_the_sight_of_everything_come_from_few_places() -> None:
-    """A face or a service function that made its own could read what its caller may not see."""
+def test_principals_and_visibilities_are_made_in_few_modules() -> None:
+    """A face or service function that made its own could read what its caller may not see."""
     sources = [
         path
         for folder in ("codelode", "gateway", "workers")
@@ -100,5 +100,5 @@ def test_principals_and_the_sight_of_everything_come_from_few_places() -> None:
         "gateway/health.py",  # does the store answer?
         "workers/sources/following.py",  # which runs failed? It shows nothing to anyone
         "codelode/backends/weaviate/engine.py",  # likewise
-        "codelode/backends/local/column_table.py",  # filters and the visibility have masks each
+        "codelode/backends/local/column_table.py",  # makes masks of filters apart from visibility
     }

@@ -28,16 +28,16 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("codelode", "workers", "gateway", "deploy")
 
-#: Lengths of the inputs. The first finds exponential patterns before they take for ever.
+#: Lengths of the inputs. The first finds exponential patterns without taking for ever.
 SIZES = (24, 500, 4_000)
-#: Most growth of the time from one length to the next, 8 times longer; 64 is quadratic.
+#: Maximum growth of the time from one length to the next, 8 times longer; 64 is quadratic.
 GROWTH = 24
 #: Times below this are not compared, seconds. A linear pattern takes about 0.1 ms.
 FLOOR_S = 0.005
 #: Repeated measurements of a pattern that seems slow, because the machine may be busy.
 ATTEMPTS = 20
 
-#: Most rounds of a repetition that counts as bounded.
+#: Maximum number of rounds of a repetition that counts as bounded.
 UNBOUNDED = 100
 
 #: Patterns that see at most this many characters, and are only fast enough for so many.
@@ -215,7 +215,7 @@ def _value(node: ast.expr, module: ModuleType | None) -> object:
 
 
 class Collection:
-    """The distinct patterns, each under the first name that it was found by."""
+    """Return the distinct patterns, each under the first name by which it was found."""
 
     def __init__(self) -> None:
         self.found: dict[tuple[Any, int, bool], Used] = {}
@@ -280,7 +280,7 @@ def _add_calls(
 
 @dataclass(frozen=True)
 class Sampler:
-    """Makes a short text that a part of a parsed pattern matches, and finds its repetitions."""
+    """Makes short texts that parts of a parsed pattern match, and finds its repetitions."""
 
     alphabet: str
     branch: int = 0  # which alternative is taken
@@ -300,7 +300,7 @@ class Sampler:
             return self.sample(value[1][min(self.branch, len(value[1]) - 1)])
         if op.endswith("REPEAT"):
             return self.sample(value[2]) * max(value[0], 1)
-        return "".join(map(self.sample, _inside(op, value)))  # of assertions nothing
+        return "".join(map(self.sample, _inside(op, value)))  # nothing for assertions
 
     def repeats(
         self, items: Iterable[tuple[Any, Any]], before: str = ""
@@ -422,7 +422,7 @@ def slowness(used: Used, start: str, cycle: str, end: str) -> str:
 
 
 def fastest(call: Callable[[], None], *, above_s: float) -> float:
-    """Return the least processor time of several calls; one call, if it is fast enough."""
+    """Return the minimum processor time of several calls, or of one call if it is fast enough."""
     least = float("inf")
     for _ in range(ATTEMPTS):
         started = time.thread_time()
@@ -460,7 +460,7 @@ def test_every_pattern_is_of_a_package(found: list[Used]) -> None:
 def test_a_quadratic_and_an_exponential_pattern_are_detected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(globals(), "ATTEMPTS", 1)  # more make a slow pattern no faster
+    monkeypatch.setitem(globals(), "ATTEMPTS", 1)  # more attempts would only take longer
     for source in (r"^\s*x", r"(?:\w+\s*)+!", r"/\*.*?\*/", r"a\s*=?\s*b"):
         used = Used(source, re.compile(source, re.MULTILINE | re.DOTALL), is_anchored=False)
         assert any(slow_runs(used)), source

@@ -1,4 +1,4 @@
-"""Waiting for a condition, in place of sleeping."""
+"""Wait for a condition instead of sleeping."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from codelode.errors import Unavailable
 
 T = TypeVar("T")
 
-#: Pauses between two looks, seconds. The pause is so many times as long as the look took, so that
-#: waiting leaves the processor to what is waited for.
+#: Shortest and longest pause between two checks, seconds. Between these bounds, a pause is
+#: PAUSE_PER_CHECK times as long as the check, which leaves the processor to the awaited work.
 PAUSE_S = (0.02, 0.2)
-PAUSE_PER_LOOK = 8
+PAUSE_PER_CHECK = 8
 
 
 def wait_until(
@@ -27,22 +27,22 @@ def wait_until(
     seconds: float = 60,
     give_up: Callable[[], str] = lambda: "",
 ) -> None:
-    """Returns when the condition holds; fails after the time, or for what `give_up` says."""
+    """Return when the condition holds; fail after `seconds`, or once `give_up` returns a reason."""
     deadline = time.monotonic() + seconds
     shortest_s, longest_s = PAUSE_S
     while True:
-        looked_at = time.monotonic()
+        checked_at = time.monotonic()
         if condition():
             return
         reason = give_up()
         assert not reason, f"waiting for {what}: {reason}"
         now = time.monotonic()
         assert now < deadline, f"{what} did not happen within {seconds} s"
-        time.sleep(min(max(shortest_s, PAUSE_PER_LOOK * (now - looked_at)), longest_s))
+        time.sleep(min(max(shortest_s, PAUSE_PER_CHECK * (now - checked_at)), longest_s))
 
 
 async def until(condition: Callable[[], object], what: str, *, seconds: float = 60) -> None:
-    """Returns when the condition holds, while the event loop goes on; fails after the time."""
+    """Return when the condition holds, without blocking the event loop; fail after `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
@@ -50,9 +50,9 @@ async def until(condition: Callable[[], object], what: str, *, seconds: float = 
 
 
 async def answered(ask: Callable[[], Awaitable[T]], *, seconds: float = 60) -> T:
-    """Returns the answer of a server, which may take longer than a search waits for it.
+    """Return the answer of a server; ask again while it is unavailable.
 
-    Where other work takes all processors, a server may not answer a probe within its second.
+    If other work keeps all processors busy, a server may not answer a probe within a second.
     """
     deadline = time.monotonic() + seconds
     while True:
@@ -65,7 +65,7 @@ async def answered(ask: Callable[[], Awaitable[T]], *, seconds: float = 60) -> T
 
 
 class Patient:
-    """A search whose calls are made again while its server is too busy to answer."""
+    """A search that repeats its calls while the server is too busy to answer."""
 
     def __init__(self, search: object) -> None:
         self._search = search
@@ -78,10 +78,10 @@ class Patient:
 
 
 async def logged_principal(call: Awaitable[object]) -> str:
-    """Makes the only call of a gateway in this process, and returns the principal that it logs."""
+    """Make the only call of a gateway in this process, and return the principal that it logs."""
 
     def principals() -> list[str]:
-        """Lines of calls that were refused, which may be late, have none."""
+        # Lines of refused calls, which may come late, have no principal.
         found = [line.get("principal", "") for line in logged if line["event"] == "rpc"]
         return [name for name in found if name]
 

@@ -1,7 +1,7 @@
-"""Three real Weaviate nodes on loopback, one of which a test may take away.
+"""Three real Weaviate nodes on loopback, each of which a test may stop.
 
-They take no request without a key: of a node, gRPC and the port on which nodes exchange data listen
-on all interfaces (`deploy/services.sh`).
+Each request needs a key, because gRPC and the port on which nodes exchange data listen on all
+interfaces (`deploy/services.sh`).
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Node:
             "RAFT_INTERNAL_RPC_PORT": str(self._ports["raft"] + 1),
             "RAFT_JOIN": raft,
             "RAFT_BOOTSTRAP_EXPECT": str(NODES),
-            "RAFT_TIMEOUTS_MULTIPLIER": "2",  # 1: a busy machine loses its leader
-            # From one comparison of the replicas to the next, and how old what one lacks has to be
-            # before it gets it; 30 s each unless told otherwise.
+            "RAFT_TIMEOUTS_MULTIPLIER": "2",  # with 1, a busy machine loses the leader
+            # Interval between two comparisons of the replicas, and the age from which a missing
+            # object is copied to a replica; 30 s each by default.
             "ASYNC_REPLICATION_FREQUENCY": "1s",
             "ASYNC_REPLICATION_PROPAGATION_DELAY": "1s",
             "GRPC_PORT": str(self._ports["grpc"]),
@@ -72,7 +72,7 @@ class Node:
 
     @property
     def data_url(self):
-        """Where the other nodes read and write."""
+        """The URL at which the other nodes read and write."""
         return f"http://127.0.0.1:{self._ports['gossip'] + 1}"
 
     def start(self):
@@ -86,9 +86,9 @@ class Node:
         wait_until(self._is_ready, f"{self._folder} to be ready", seconds=READY_S)
 
     def is_leader(self):
-        """Of the three, by what it says itself."""
-        said = self._get("/v1/cluster/statistics").json()
-        mine = next(one for one in said["statistics"] if one["name"] == self.name)
+        """Return whether this node reports that it is the leader."""
+        reported = self._get("/v1/cluster/statistics").json()
+        mine = next(one for one in reported["statistics"] if one["name"] == self.name)
         return mine.get("raft", {}).get("state") == "Leader"
 
     def end(self, number=signal.SIGKILL):
@@ -111,7 +111,7 @@ class Node:
 
 @pytest.fixture
 def weaviate_nodes(tmp_path_factory, program_of):
-    """The nodes, all of them ready. Without a Weaviate, tests skip; they fail where CI is set."""
+    """The nodes, all of them ready. Without Weaviate, tests are skipped; in CI they fail."""
     program = program_of("weaviate")
     folder, ports = tmp_path_factory.mktemp("nodes"), _free_ports()
     key = secrets.token_hex(24)
@@ -126,13 +126,13 @@ def weaviate_nodes(tmp_path_factory, program_of):
 
 
 def _settings():
-    """Those of every Weaviate of ours."""
+    """Return the settings that all our Weaviate servers have."""
     lines = (DEPLOY / "weaviate.env").read_text().splitlines()
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
 
 def _free_ports():
-    """Ports for each node; it wants those after `gossip` and `raft` as well."""
+    """Return the ports of each node, which also uses the ports after `gossip` and `raft`."""
     names = ("http", "grpc", "raft", "gossip")
     with ExitStack() as held:
         return [{name: _free_pair(held) for name in names} for _ in range(NODES)]

@@ -1,4 +1,4 @@
-"""Small repositories, indexed in memory as the job chain does it, and a gateway's view of them."""
+"""Small repositories, indexed in memory as the workers do it, and a gateway over them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ parsed = cache(parse)
 
 
 class HashEmbedder:
-    """A bag of hashed terms: texts that share words are close, nothing is downloaded."""
+    """Embeds a text as a bag of hashed terms, so texts that share words are close."""
 
     identity = "hash-64"
     dim = DIM
@@ -73,7 +73,7 @@ class HashEmbedder:
 
 
 class ListedJobs:
-    """The jobs port as a list of what was sent."""
+    """The jobs port; records the jobs that are sent."""
 
     def __init__(self):
         self.sent = []
@@ -124,9 +124,9 @@ def blob(text):
 
 
 class World:
-    """Backends in memory, and the dependencies of a gateway over them."""
+    """In-memory backends, and the dependencies of a gateway that uses them."""
 
-    #: Runs by the number of their repository, where a test keeps them.
+    #: Runs by the number of their repository, if a test stores them.
     runs: Mapping[int, Run]
 
     def __init__(self, settings):
@@ -187,7 +187,7 @@ class World:
         return self.ledger.run(run.id)
 
     def map(self, *names):
-        """Make the map of the repositories as a worker does, of ten chunks at most, at once."""
+        """Make the map of the repositories at once, as a worker does, with at most ten chunks."""
         repositories = tuple(map(RepositoryName, sorted(names)))
         maps = self.dependencies.maps
         maps.begin(MapState(repositories, Progress.WAITING, time.time()))

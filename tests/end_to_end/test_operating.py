@@ -1,4 +1,4 @@
-"""What an operator does to a cluster: examine and repair it, save it, lose it, bring it back."""
+"""Operators can examine and repair a cluster, back it up, restore it, and change its store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Answer(NamedTuple):
 
 @pytest.fixture
 def codelode(monkeypatch, capsys):
-    """What `codelode ARGS…` ends with, given only the cluster's settings and its data folder."""
+    """Runs `codelode ARGS…` with the settings and data folder of a cluster; returns its output."""
 
     def run(cluster, *args):
         for name, value in cluster._settings.items():
@@ -56,12 +56,12 @@ def indexed(cluster, git, name=APP):
 
 
 def troubles(answer, name=APP):
-    """Of the repository and of none; the cluster of the tests has others."""
+    """Return the kinds of findings about the repository, or about none; others may have more."""
     findings = json.loads(answer.out)["findings"]
     return {one["trouble"] for one in findings if one["repository"] in (name, "", "nobody")}
 
 
-def test_what_was_damaged_is_found_and_repaired_while_the_cluster_runs(cluster, git, codelode):
+def test_doctor_finds_and_repairs_damage_while_the_cluster_runs(cluster, git, codelode):
     before = indexed(cluster, git)
     assert troubles(codelode(cluster, "doctor", "--json")) == set()
     store = registry.chunk_store(cluster.settings())
@@ -90,7 +90,9 @@ def test_what_was_damaged_is_found_and_repaired_while_the_cluster_runs(cluster, 
     assert troubles(again) == set()
 
 
-def test_a_repair_in_a_run_removes_nothing_that_is_being_written(cluster, library, git, codelode):
+def test_a_repair_during_a_run_removes_nothing_that_is_being_written(
+    cluster, library, git, codelode
+):
     before = indexed(cluster, git, name="repaired")
     with cluster.client() as client:
         run = client.index(str(library.folder), name="library-again", wait=False)
@@ -106,7 +108,7 @@ def test_a_repair_in_a_run_removes_nothing_that_is_being_written(cluster, librar
     assert cluster.index_of("repaired") == before
 
 
-def test_a_cluster_that_was_saved_and_lost_comes_back(own_cluster, git, codelode, tmp_path):
+def test_a_lost_cluster_is_restored_from_its_backup(own_cluster, git, codelode, tmp_path):
     before = indexed(own_cluster, git)
     searched = answers(own_cluster)
     folder = tmp_path / "saved"
@@ -116,7 +118,7 @@ def test_a_cluster_that_was_saved_and_lost_comes_back(own_cluster, git, codelode
     refused = codelode(own_cluster, "restore", str(folder), "--force")
     assert (refused.status, "stop it" in refused.err) == (2, True), refused
     with own_cluster.client() as client:
-        client.remove(APP)  # and what is worse
+        client.remove(APP)
     own_cluster.stop()
     lose(own_cluster)
 
@@ -142,7 +144,7 @@ def answers(cluster):
 
 
 def lose(cluster):
-    """As a machine that burned: all that a cluster keeps, but for the server of another one."""
+    """Delete all data of the cluster; its Weaviate server may also have data of others."""
     for name in ("redis", "index", "mirrors", "derivations"):
         shutil.rmtree(cluster.data / name, ignore_errors=True)
     settings = cluster._settings
@@ -162,7 +164,7 @@ def lose(cluster):
 
 
 def _files(cluster, *paths):
-    """The files' chunks as they are stored."""
+    """Yield the stored chunks of the files."""
 
     async def read():
         search = registry.chunk_search(cluster.settings())
@@ -187,7 +189,7 @@ def _moved(file, name, path):
 
 
 @pytest.mark.parametrize("store", ["weaviate"], indirect=True)
-def test_another_store_is_filled_by_the_next_run_and_answers_for_itself(
+def test_a_new_store_is_filled_by_the_next_run_and_invalidates_cached_answers(
     tmp_path, store, cluster_at, git
 ):
     git.commit(FILES)
@@ -198,7 +200,7 @@ def test_another_store_is_filled_by_the_next_run_and_answers_for_itself(
         try:
             with own.client() as client:
                 if settings:
-                    # Not the answer of the store before, which the cache has.
+                    # The cache has an answer of the previous store, which is not used.
                     assert not client.search(asked, repositories=[APP]).hits
                 run = client.index(str(git.folder), name=APP)
                 assert (run.state, run.done) == (RunState.COMPLETE, len(FILES))

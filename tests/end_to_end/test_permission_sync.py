@@ -1,4 +1,4 @@
-"""Permission sync with a real Gitea: who loses a right at the host finds nothing any more."""
+"""Permission sync with a real Gitea: searches follow the rights of people at the host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from codelode.errors import InvalidQuery
 from codelode.model import RunState
 from tests.gitea import PASSWORD, Gitea
 
-#: One store suffices: permissions become visibilities, and stores have contracts for those.
+#: One store suffices, because contract tests check visibilities for every store.
 pytestmark = pytest.mark.parametrize("store", ["local"], indirect=True)
 
 WORD = "lantern"
@@ -30,7 +30,7 @@ def gitea(tmp_path_factory, program_of):
 
 @pytest.fixture(scope="module")
 def world(gitea):
-    """Set what all accounts may read at first; each test restores what it changes."""
+    """The accounts with their initial rights; each test restores what it changes."""
     return World(gitea)
 
 
@@ -48,14 +48,14 @@ class World:
         }
         reads = {"repositories": ["acme/secret"], "members": ["ann"]}
         self.readers = gitea.team("acme", "readers", **reads)
-        # This team sees the repository's issues, and so lists the repository, but no code.
+        # This team sees the repository and its issues, but not its code.
         seen = {"repositories": ["acme/secret"], "members": ["bob"]}
         self.issues = gitea.team("acme", "issues", units=["repo.issues"], **seen)
         gitea.call("PUT", "/repos/acme/tools/collaborators/carl", permission="read")
 
 
 class Served:
-    """A cluster under permission sync, and the keys of the accounts."""
+    """A cluster with permission sync, and an API key for each account."""
 
     def __init__(self, cluster, world, folder):
         self.cluster, self.world = cluster, world
@@ -86,7 +86,7 @@ class Served:
                 self.keys[name] = admin.create_key(name).text
 
     def sees(self, name):
-        """The repositories whose code a search of the account finds."""
+        """Return the repositories whose code the account finds."""
         with Client(self.cluster.facts["grpc"], token=self.keys[name]) as client:
             found = client.search(WORD, top_k=20)
             return {hit.repository.removeprefix("acme/") for hit in found.hits}
@@ -97,15 +97,15 @@ class Served:
             return one
 
     def synced(self, wait_for):
-        """Wait for a reading that began from now on."""
+        """Wait for a sync that begins after this call."""
         before = self.state()
         with self.cluster.client() as admin:
             admin.sync_permissions("work")
-        wait_for(lambda: self.state().attempted_at > before.attempted_at, "a reading")
+        wait_for(lambda: self.state().attempted_at > before.attempted_at, "a sync")
         with self.cluster.client() as admin:
             admin.sync_permissions("work")
         after = self.state()
-        wait_for(lambda: self.state().attempted_at > after.attempted_at, "another reading")
+        wait_for(lambda: self.state().attempted_at > after.attempted_at, "another sync")
 
 
 @pytest.fixture(scope="module")
@@ -126,9 +126,9 @@ def served(tmp_path_factory, store, cluster_at, world):
     cluster.kill()
 
 
-def test_people_find_what_they_may_read_at_the_host_until_they_lose_the_right(served, wait_for):
+def test_people_find_code_until_they_lose_the_right_to_read_it_at_the_host(served, wait_for):
     gitea, world = served.world.gitea, served.world
-    served.synced(wait_for)  # a gateway has it within a second
+    served.synced(wait_for)  # gateways use its result within a second
 
     wait_for(lambda: served.sees("ann") == {"secret", "open"}, "ann to find what she may read")
     assert served.sees("bob") == {"open"}  # a member of a team without the unit of the code
@@ -140,33 +140,33 @@ def test_people_find_what_they_may_read_at_the_host_until_they_lose_the_right(se
     gitea.call("DELETE", f"/teams/{world.readers}/members/ann")
     gitea.call("DELETE", "/repos/acme/tools/collaborators/carl")
     served.synced(wait_for)
-    wait_for(lambda: served.sees("ann") == {"open"}, "ann to find nothing of it any more")
-    wait_for(lambda: served.sees("carl") == {"open"}, "carl likewise")
+    wait_for(lambda: served.sees("ann") == {"open"}, "ann to lose the right")
+    wait_for(lambda: served.sees("carl") == {"open"}, "carl to lose the right")
     client = Client(served.cluster.facts["grpc"], token=served.keys["ann"])
     with client, pytest.raises(InvalidQuery, match="there is no repository"):
         client.search(WORD, repositories=["acme/secret"])
 
     gitea.call("PUT", f"/teams/{world.readers}/members/bob")
     served.synced(wait_for)
-    wait_for(lambda: served.sees("bob") == {"secret", "open"}, "bob to find it now")
+    wait_for(lambda: served.sees("bob") == {"secret", "open"}, "bob to get the right")
 
     gitea.call("DELETE", f"/teams/{world.readers}/members/bob")
     gitea.call("PUT", f"/teams/{world.readers}/members/ann")
     gitea.call("PUT", "/repos/acme/tools/collaborators/carl", permission="read")
 
 
-def test_a_host_that_is_down_is_believed_until_the_age_limit(served, wait_for):
+def test_permissions_of_a_host_that_is_down_apply_until_the_age_limit(served, wait_for):
     served.synced(wait_for)
     wait_for(lambda: served.sees("ann") == {"secret", "open"}, "ann to find it again")
     served.world.gitea.stop()
     try:
-        wait_for(lambda: "does not answer" in served.state().error, "the failure to be told")
-        believed = served.state()
-        if not believed.closed_because:  # else this took longer than the age limit
+        wait_for(lambda: "does not answer" in served.state().error, "the failure to be reported")
+        state = served.state()
+        if not state.closed_because:  # else this took longer than the age limit
             seen = served.sees("ann")
             assert seen == {"secret", "open"} or served.state().closed_because
 
-        wait_for(lambda: served.sees("ann") == set(), "all to be closed")
+        wait_for(lambda: served.sees("ann") == set(), "all repositories to be hidden")
         assert "max_age is" in served.state().closed_because
         with served.cluster.client() as admin:
             assert len(admin.repositories()) == 3
@@ -179,28 +179,28 @@ def test_a_host_that_is_down_is_believed_until_the_age_limit(served, wait_for):
     finally:
         served.world.gitea.start()
     served.synced(wait_for)
-    wait_for(lambda: served.sees("ann") == {"secret", "open"}, "the host to be believed again")
+    wait_for(lambda: served.sees("ann") == {"secret", "open"}, "the permissions to apply again")
 
 
-def test_a_token_that_the_host_refuses_closes_all_of_it_at_once(served, wait_for):
+def test_a_token_that_the_host_refuses_hides_its_repositories_at_once(served, wait_for):
     served.synced(wait_for)
     assert served.sees("ann") == {"secret", "open"}
     served.token.write_text("0" * 40)
     served.synced(wait_for)
 
-    wait_for(lambda: served.sees("ann") == set(), "all to be closed")
+    wait_for(lambda: served.sees("ann") == set(), "all repositories to be hidden")
     assert "401" in served.state().error
     served.token.write_text(served.world.gitea.admin_token)
     served.synced(wait_for)
     wait_for(lambda: served.sees("ann") == {"secret", "open"}, "the new token to be used")
 
 
-def test_webhooks_bring_pushes_and_changes_of_rights_at_once(served, wait_for):
-    """It is the last test, because it removes a repository."""
+def test_pushes_and_changes_of_rights_are_applied_at_once_through_webhooks(served, wait_for):
+    """Must be the last test, because it removes a repository."""
     gitea = served.world.gitea
     text = served.sources.read_text()
     served.sources.write_text(text.replace(f"1s, max_age: {MAX_AGE_S}s", "1h, max_age: 24h"))
-    wait_for(lambda: served.state().every_s == 3_600, "the readings to become rare")
+    wait_for(lambda: served.state().every_s == 3_600, "the interval of syncs to become long")
     served.synced(wait_for)
     assert served.sees("carl") == {"tools", "open"}
     gitea.webhook("acme", f"{served.cluster.facts['http']}/webhooks/work", SECRET)
@@ -214,4 +214,4 @@ def test_webhooks_bring_pushes_and_changes_of_rights_at_once(served, wait_for):
     wait_for(lambda: "more.py" in found(), "the push to be indexed")
     gitea.call("DELETE", "/repos/acme/tools")
     wait_for(lambda: served.state().repositories == 2, "the deletion to be read")
-    wait_for(lambda: served.sees("carl") == {"open"}, "carl to find nothing of it any more")
+    wait_for(lambda: served.sees("carl") == {"open"}, "carl not to find the repository any more")

@@ -1,9 +1,9 @@
-"""The bundled judged queries: answers over real code do not get worse unseen.
+"""The ranking of real code for the bundled judged queries is as good as its baseline.
 
 The corpora are installed packages whose versions the lock file pins. Queries and answers are
 written by hand: questions and names in `judged/queries.json`, and in `judged/engineers.json` what
-engineers paste and ask. The figures to hold are beside them, one file per store.
-When a change of ranking is meant, or a package is updated, write them anew:
+engineers paste and ask. The baselines are beside them, one file per store. Write them again after
+an intended change of the ranking, or an update of a package:
 
     UPDATE_BASELINE=1 .venv/bin/pytest tests/end_to_end/test_quality.py
 """
@@ -52,7 +52,7 @@ def evaluate(cluster, *arguments, queries=QUERIES):
     )
 
 
-def test_answers_are_as_good_as_they_were(asked, baseline):
+def test_answers_are_as_good_as_the_baseline(asked, baseline):
     if os.environ.get("UPDATE_BASELINE"):
         evaluate(asked, "--save", str(baseline))
 
@@ -61,7 +61,7 @@ def test_answers_are_as_good_as_they_were(asked, baseline):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_what_engineers_paste_is_found_as_well_as_it_was(asked):
+def test_answers_to_queries_of_engineers_are_as_good_as_the_baseline(asked):
     baseline = JUDGED / f"engineers-{asked.settings().store}.json"
     if os.environ.get("UPDATE_BASELINE"):
         evaluate(asked, "--save", str(baseline), queries=ENGINEERS)
@@ -72,14 +72,14 @@ def test_what_engineers_paste_is_found_as_well_as_it_was(asked):
 
 
 @pytest.mark.parametrize("worse", ["rank.ranker=fused", "retrieve.alpha=1"])
-def test_a_worse_ranking_does_not_pass(asked, baseline, worse):
+def test_a_worse_ranking_fails(asked, baseline, worse):
     done = evaluate(asked, "--baseline", str(baseline), "--set", worse)
 
     assert done.returncode == 1, done.stdout + done.stderr
     assert "worse than allowed" in done.stderr
 
 
-def test_every_language_and_kind_of_query_is_asked():
+def test_the_queries_have_every_language_and_category():
     queries = judged.read(QUERIES)
 
     assert {query.language for query in queries} == {"python", "javascript", "c"}
@@ -87,7 +87,7 @@ def test_every_language_and_kind_of_query_is_asked():
     assert len({(query.repository, query.text) for query in queries}) == len(queries) >= 60
 
 
-def test_engineers_ask_in_many_ways():
+def test_the_queries_of_engineers_have_every_category():
     queries = judged.read(ENGINEERS)
 
     kinds = Counter(query.category for query in queries)
@@ -109,7 +109,7 @@ def test_engineers_ask_in_many_ways():
 
 
 @pytest.mark.parametrize("file", [QUERIES, ENGINEERS], ids=lambda file: file.stem)
-def test_every_answer_is_in_the_installed_packages(file):
+def test_every_relevant_location_is_in_the_installed_packages(file):
     installed = Path(sysconfig.get_path("purelib"))
     targets = {target for query in judged.read(file) for target in query.targets}
 

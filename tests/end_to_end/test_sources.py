@@ -1,4 +1,4 @@
-"""An organisation on a real Gitea is followed by a real cluster, and its secrets are nowhere."""
+"""A real cluster follows an organisation on a real Gitea, and leaks none of its secrets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.gitea import PASSWORD, Gitea
 from tests.ssh_keys import new_ssh_key
 
 SECRET = "canary-of-the-webhooks"
-#: A repository for which git is given the ssh key, and that it does not reach.
+#: A repository that git cannot reach, for which it is given the ssh key.
 UNREACHABLE = "ssh://git@127.0.0.1:1/acme/elsewhere"
 
 
@@ -49,7 +49,7 @@ def cluster(tmp_path, gitea, cluster_at):
 
 
 def rest(cluster, path):
-    """The text of an answer of the REST interface."""
+    """Return the text of an answer of the REST API."""
     token = token_file(cluster.data).read_text()
     headers = {"authorization": f"Bearer {token}"}
     answer = httpx.get(f"{cluster.facts['http']}{path}", headers=headers, trust_env=False)
@@ -58,7 +58,7 @@ def rest(cluster, path):
 
 
 def refused_delivery(cluster):
-    """The text of the answer to a delivery with a wrong signature."""
+    """Return the text of the answer to a delivery with a wrong signature."""
     url, signature = f"{cluster.facts['http']}/webhooks/work", {"x-gitea-signature": "0" * 64}
     answer = httpx.post(url, json={"ref": "refs/heads/main"}, headers=signature, trust_env=False)
     assert answer.status_code == 401
@@ -66,7 +66,7 @@ def refused_delivery(cluster):
 
 
 def failed_runs(cluster):
-    """The repositories whose runs have failed, and why, as text."""
+    """Return the repositories whose runs have failed, with the reasons, as text."""
     with cluster.client() as client:
         runs = client.status().runs
     return " ".join(f"{one.repository} {one.error}" for one in runs if one.error)
@@ -77,7 +77,7 @@ def found(cluster, word):
         return {hit.repository for hit in client.search(word, top_k=20).hits}
 
 
-def test_an_organisation_is_followed_and_its_secrets_are_on_no_surface(gitea, cluster, wait_for):
+def test_an_organisation_is_followed_and_its_secrets_appear_nowhere(gitea, cluster, wait_for):
     word = "def lantern():\n    return 1\n"
     for name in ("app", "lib", "old"):
         gitea.repository(f"acme/{name}", content=word)
@@ -85,7 +85,7 @@ def test_an_organisation_is_followed_and_its_secrets_are_on_no_surface(gitea, cl
     gitea.webhook("acme", f"{cluster.facts['http']}/webhooks/work", SECRET)
     wait_for(lambda: found(cluster, "lantern") == {"acme/app", "acme/lib"}, "the first listing")
 
-    gitea.repository("acme/new", content=word)  # the webhooks tell of it, and of its first commit
+    gitea.repository("acme/new", content=word)  # webhooks report it and its first commit
     wait_for(lambda: "acme/new" in found(cluster, "lantern"), "the new repository")
     gitea.call("PATCH", "/repos/acme/lib", name="library")  # Gitea reports no renames
     planned = said(cluster, "sources", "plan")
@@ -97,7 +97,7 @@ def test_an_organisation_is_followed_and_its_secrets_are_on_no_surface(gitea, cl
     )
     gitea.call("DELETE", "/repos/acme/new")
     wait_for(lambda: "miss acme/new" in said(cluster, "sources", "list")[1], "the deletion")
-    assert "acme/new" in found(cluster, "lantern")  # for the time of grace
+    assert "acme/new" in found(cluster, "lantern")  # during the grace period
 
     token = Path(cluster.data.parent / "token")
     token.write_text("wrong")
@@ -120,13 +120,13 @@ def test_an_organisation_is_followed_and_its_secrets_are_on_no_surface(gitea, cl
 
 
 def paths(cluster, word):
-    """The files that a search finds, also those that are only alike."""
+    """Return the files that a search finds, including those that are only similar."""
     with cluster.client() as client:
         return {hit.path for hit in client.search(word, top_k=20).hits}
 
 
 def refs(cluster, name):
-    """The default ref of a repository, and all that are indexed; None before it is registered."""
+    """Return the default ref and the indexed refs of a repository; None if it is not registered."""
     with cluster.client() as client:
         known = {one.repository.name: one for one in client.repositories()}
     one = known.get(name)
@@ -134,14 +134,14 @@ def refs(cluster, name):
 
 
 def push(git, url, branch, files):
-    """Add files to a branch of a host, by git."""
+    """Push files to a branch at the host."""
     git.run("fetch", "--quiet", url, branch)
     git.run("checkout", "--quiet", "-B", branch, "FETCH_HEAD")
     git.commit(files)
     git.run("push", "--quiet", url, branch)
 
 
-def test_another_default_branch_of_the_host_is_followed(gitea, cluster, git, wait_for):
+def test_a_change_of_the_default_branch_at_the_host_is_followed(gitea, cluster, git, wait_for):
     url = gitea.url.replace("://", f"://root:{PASSWORD}@") + "/acme/app.git"
     gitea.repository("acme/app", content="def lantern():\n    return 1\n")
     cluster.start()
@@ -150,7 +150,7 @@ def test_another_default_branch_of_the_host_is_followed(gitea, cluster, git, wai
 
     for name in ("trunk", "next"):
         gitea.call("POST", "/repos/acme/app/branches", new_branch_name=name)
-    gitea.call("PATCH", "/repos/acme/app", default_branch="trunk")  # no webhook tells of it
+    gitea.call("PATCH", "/repos/acme/app", default_branch="trunk")  # no webhook reports it
     push(git, url, "trunk", {"more.py": "def beacon():\n    return 2\n"})
     wait_for(lambda: refs(cluster, "acme/app") == ("trunk", ["trunk"]), "the push to the new one")
     wait_for(lambda: "more.py" in paths(cluster, "beacon"), "its file")

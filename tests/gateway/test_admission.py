@@ -13,7 +13,7 @@ from codelode.errors import Busy
 from gateway.admission import MAX_RETRY_S, MIN_RETRY_S, MOST_PAUSE_S, Admission
 from gateway.api.rpc import status
 
-#: How a call ends that gets no turn.
+#: Exceptions of a call that ends without a turn.
 OVER = (Busy, asyncio.CancelledError)
 
 
@@ -34,12 +34,12 @@ def clock():
 
 @pytest.fixture
 def admission(clock):
-    """Two calls at work, three waiting; each of the calls so far took about 1 second."""
+    """An admission of two running and three waiting calls."""
     return Admission(running=2, waiting=3, quiet_s=0, clock=clock)
 
 
 async def slow(admission, clock, *, seconds=1.0, times=60):
-    """Let so many calls take so long, one after the other."""
+    """Run calls one after the other, each of which takes `seconds`."""
     for _ in range(times):
         async with admission.admitted(None):
             clock.now += seconds
@@ -66,7 +66,7 @@ class Caller:
 
 
 async def settled():
-    """Let every task go on as far as it can."""
+    """Let every task run until it waits."""
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -81,7 +81,7 @@ def working(made):
     return [caller.is_working for caller in made]
 
 
-async def test_calls_beyond_the_limit_wait_and_are_taken_in_order(admission):
+async def test_calls_beyond_the_limit_wait_and_run_in_order(admission):
     made = await callers(admission, *[None] * 5)
     assert working(made) == [True, True, False, False, False]
 
@@ -92,7 +92,7 @@ async def test_calls_beyond_the_limit_wait_and_are_taken_in_order(admission):
     assert all(working(made))
 
 
-async def test_a_call_whose_wait_is_longer_than_its_deadline_is_refused_at_once(admission, clock):
+async def test_a_call_that_would_wait_beyond_its_deadline_is_refused_at_once(admission, clock):
     await slow(admission, clock)
     made = await callers(admission, None, None)
 
@@ -109,31 +109,31 @@ async def test_a_call_whose_wait_is_longer_than_its_deadline_is_refused_at_once(
 
 
 async def refusals(admission, count):
-    """Return the seconds that so many refused calls are told to wait."""
-    told = []
+    """Return the retry delays of so many refused calls, in seconds."""
+    delays = []
     for _ in range(count):
         with pytest.raises(Busy) as refused:
             async with admission.admitted(0.1):
                 raise AssertionError
-        told.append(refused.value.retry_s)
-    return told
+        delays.append(refused.value.retry_s)
+    return delays
 
 
-async def test_refused_calls_come_back_as_fast_as_calls_are_answered(admission, clock):
+async def test_retry_delays_grow_at_the_rate_at_which_calls_are_answered(admission, clock):
     await slow(admission, clock)
     made = await callers(admission, None, None)
 
-    told = await refusals(admission, 20)
+    delays = await refusals(admission, 20)
 
-    between = [later - earlier for earlier, later in pairwise(told)]
+    between = [later - earlier for earlier, later in pairwise(delays)]
     assert between == pytest.approx([0.5] * 19, rel=0.01)  # two at once, 1 second each
-    clock.now += told[-1]
-    assert await refusals(admission, 1) == pytest.approx([told[0]], rel=0.01)
+    clock.now += delays[-1]
+    assert await refusals(admission, 1) == pytest.approx([delays[0]], rel=0.01)
     for caller in made:
         await caller.finish()
 
 
-async def test_callers_that_do_not_wait_do_not_keep_the_others_away(admission, clock):
+async def test_retry_delays_are_bounded_however_many_calls_are_refused(admission, clock):
     await slow(admission, clock)
     made = await callers(admission, None, None)
 
@@ -153,7 +153,7 @@ async def test_a_full_queue_refuses_callers_without_a_deadline(admission):
         await caller.finish()
 
 
-async def test_a_waiting_call_that_cannot_finish_any_more_is_refused_when_its_turn_comes(
+async def test_a_waiting_call_that_cannot_finish_in_time_is_refused_when_its_turn_comes(
     admission, clock
 ):
     made = await callers(admission, None, None, 5.0, 90.0)
@@ -167,7 +167,7 @@ async def test_a_waiting_call_that_cannot_finish_any_more_is_refused_when_its_tu
         await made[number].finish()
 
 
-async def test_a_cancelled_call_gives_its_place_back(admission):
+async def test_a_cancelled_call_frees_its_turn(admission):
     made = await callers(admission, *[None] * 5)
 
     for number in (0, 2):
@@ -182,7 +182,7 @@ async def test_a_cancelled_call_gives_its_place_back(admission):
         await both.enter_async_context(admission.admitted(0.0))
 
 
-async def test_a_call_that_is_cancelled_as_its_turn_comes_passes_it_on(admission):
+async def test_a_call_cancelled_when_its_turn_comes_passes_the_turn_on(admission):
     made = await callers(admission, *[None] * 4)
 
     made[0].task.cancel()
@@ -196,9 +196,7 @@ async def test_a_call_that_is_cancelled_as_its_turn_comes_passes_it_on(admission
 
 
 @pytest.mark.parametrize("loop_turns", range(6))
-async def test_a_call_that_is_cancelled_as_it_is_refused_gives_no_turn_back(
-    admission, clock, loop_turns
-):
+async def test_a_call_cancelled_while_it_is_refused_frees_no_turn(admission, clock, loop_turns):
     made = await callers(admission, None, None, 5.0)
     clock.now += 40.0
 
@@ -216,7 +214,7 @@ async def test_a_call_that_is_cancelled_as_it_is_refused_gives_no_turn_back(
 
 
 async def arriving(admission, is_over):
-    """Let a call arrive each time that the event loop turns."""
+    """Let a call arrive in each iteration of the event loop."""
     while not is_over():
         admission.require_room(None)
         await asyncio.sleep(0)
@@ -239,7 +237,7 @@ async def test_calls_that_have_arrived_are_accepted_before_a_waiting_call_begins
         await caller.finish()
 
 
-async def test_waiting_calls_begin_after_a_while_although_calls_arrive(admission, clock):
+async def test_waiting_calls_begin_after_a_while_even_if_calls_keep_arriving(admission, clock):
     made = await callers(admission, None, None, None)
     arrivals = asyncio.create_task(arriving(admission, lambda: made[2].is_working))
 
@@ -251,7 +249,7 @@ async def test_waiting_calls_begin_after_a_while_although_calls_arrive(admission
         await caller.finish()
 
 
-async def test_the_newest_waiting_calls_are_refused_when_calls_take_longer_than_before(
+async def test_the_newest_waiting_calls_are_refused_if_calls_take_longer_than_before(
     admission, clock
 ):
     made = await callers(admission, None, None, 1_000.0, 1_000.0, 112.0)
@@ -265,10 +263,10 @@ async def test_the_newest_waiting_calls_are_refused_when_calls_take_longer_than_
         await caller.finish()
 
 
-def test_a_refusal_tells_programs_when_to_try_again():
+def test_a_refusal_contains_the_retry_delay():
     sent = status.to_proto(Busy("full", retry_s=2.5), request_id="1")
 
-    told = error_details_pb2.RetryInfo()
-    assert sent.details[0].Unpack(told)
-    assert told.retry_delay.ToMilliseconds() == 2_500
+    retry = error_details_pb2.RetryInfo()
+    assert sent.details[0].Unpack(retry)
+    assert retry.retry_delay.ToMilliseconds() == 2_500
     assert not status.to_proto(Busy("Redis is full"), request_id="1").details

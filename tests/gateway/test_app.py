@@ -1,4 +1,4 @@
-"""The gateway's life: addresses it takes, health, reflection, drain."""
+"""The gateway process: its addresses, token, health, reflection, and shutdown."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 @pytest.mark.parametrize(
     "listen", ["127.0.0.1:50051", "localhost:0", "[::1]:50051", "127.8.0.1:1", "unix:/run/x.sock"]
 )
-def test_loopback_addresses_are_taken(listen):
+def test_loopback_addresses_are_accepted(listen):
     require_secure_listeners(Settings(listen=listen))
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:50051", "[::]:50051", "10.0.0.1:1", "host.example:1"])
-def test_without_authentication_other_addresses_are_refused(listen):
+def test_other_addresses_are_refused_without_authentication(listen):
     with pytest.raises(InvalidSettings, match="without authentication"):
         require_secure_listeners(Settings(listen=listen, tls_terminated_by_proxy=True))
     require_secure_listeners(Settings(listen=listen, token="secret", tls_terminated_by_proxy=True))
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:50051", "[::]:50051", "10.0.0.1:1", "host.example:1"])
-def test_without_tls_other_addresses_are_refused(listen):
+def test_other_addresses_are_refused_without_tls(listen):
     with pytest.raises(InvalidSettings, match=r"without TLS .* --tls-terminated-by-proxy"):
         require_secure_listeners(Settings(listen=listen, token="secret"))
     files = {"tls_certificate": "/tls/tls.crt", "tls_key": "/tls/tls.key"}
@@ -51,35 +51,35 @@ def test_without_tls_other_addresses_are_refused(listen):
 
 
 @pytest.mark.slow
-def test_the_program_takes_the_word_for_the_proxy(tmp_path):
-    """The program then gets as far as the port, which is taken."""
+def test_the_program_has_an_option_for_a_proxy_that_terminates_tls(tmp_path):
+    """With the option, the program only fails because the port is in use."""
     with socket.create_server(("0.0.0.0", 0)) as taken:
         listen = f"0.0.0.0:{taken.getsockname()[1]}"
         own = {"CODELODE_LISTEN": listen, "CODELODE_TOKEN": "sesame"}
         environment = {**os.environ, **own, "CODELODE_DATA": str(tmp_path)}
 
-        def said(*options):
+        def stderr(*options):
             command = [sys.executable, "-m", "gateway", *options]
             ended = subprocess.run(command, env=environment, capture_output=True, text=True)
             assert ended.returncode == UNUSABLE_SETTINGS
             return ended.stderr
 
-        assert "give --tls-terminated-by-proxy" in said()
-        assert "cannot be bound" in said("--tls-terminated-by-proxy")
+        assert "give --tls-terminated-by-proxy" in stderr()
+        assert "cannot be bound" in stderr("--tls-terminated-by-proxy")
 
 
-def test_all_that_is_missing_is_said_at_once():
+def test_one_error_names_everything_that_is_missing():
     with pytest.raises(InvalidSettings, match=r"without authentication .*; without TLS "):
         require_secure_listeners(Settings(listen="0.0.0.0:50051"))
 
 
-def test_a_token_that_would_be_taken_for_an_api_key_is_refused():
+def test_a_token_that_looks_like_an_api_key_is_refused():
     with pytest.raises(InvalidSettings, match="must not begin with 'codelode_'"):
         require_secure_listeners(Settings(token="codelode_of-the-whole-team"))
 
 
 @pytest.mark.parametrize("given", ["tls_certificate", "tls_key"])
-def test_a_certificate_needs_its_key(given):
+def test_certificate_and_key_must_be_set_together(given):
     with pytest.raises(InvalidSettings, match="set both"):
         require_secure_listeners(Settings(**{given: "/tls/file"}))
 
@@ -91,7 +91,7 @@ def test_a_malformed_address_is_refused_with_an_example(listen):
 
 
 @pytest.mark.parametrize("place", ["token", "token_file"])
-async def test_with_a_token_only_callers_who_bring_it_are_served(dependencies, tmp_path, place):
+async def test_only_callers_with_the_token_are_served(dependencies, tmp_path, place):
     (tmp_path / "token").write_text("sesame\n")
     token = {"token": "sesame", "token_file": str(tmp_path / "token")}[place]
     settings = Settings(listen="127.0.0.1:0", data=tmp_path, **{place: token})
@@ -100,7 +100,7 @@ async def test_with_a_token_only_callers_who_bring_it_are_served(dependencies, t
 
     def asked(token: str) -> int:
         with Client(f"127.0.0.1:{gateway.port}", token=token) as client:
-            assert client.is_serving()  # health is for probes, who have none
+            assert client.is_serving()  # health probes have no token
             return client.status().chunks
 
     try:
@@ -115,7 +115,7 @@ async def test_with_a_token_only_callers_who_bring_it_are_served(dependencies, t
 
 
 @pytest.mark.parametrize("content", [None, " \n"], ids=["missing", "blank"])
-async def test_a_gateway_whose_token_file_has_no_token_does_not_start(
+async def test_a_gateway_does_not_start_if_its_token_file_is_missing_or_blank(
     dependencies, tmp_path, content
 ):
     file = tmp_path / "token"
@@ -127,7 +127,7 @@ async def test_a_gateway_whose_token_file_has_no_token_does_not_start(
         Gateway(replace(dependencies, settings=settings))
 
 
-async def test_a_taken_port_is_refused_by_name(gateway, dependencies, tmp_path):
+async def test_the_error_names_a_port_that_is_in_use(gateway, dependencies, tmp_path):
     taken = Settings(listen=f"127.0.0.1:{gateway.port}", data=tmp_path)
 
     with pytest.raises(InvalidSettings, match=f"{gateway.port}.*another gateway"):
@@ -141,7 +141,7 @@ async def watch_health(channel, service=""):
 
 
 @pytest.mark.parametrize("service", ["", "codelode.v1.SearchService", "codelode.v1.IndexService"])
-async def test_a_started_gateway_serves(gateway, channel, service):
+async def test_a_started_gateway_is_healthy(gateway, channel, service):
     stub = health_pb2_grpc.HealthStub(channel)
 
     response = await stub.Check(health_pb2.HealthCheckRequest(service=service))
@@ -149,7 +149,7 @@ async def test_a_started_gateway_serves(gateway, channel, service):
     assert response.status == SERVING
 
 
-async def test_health_follows_redis(gateway, channel, ledger, monkeypatch):
+async def test_a_gateway_is_unhealthy_while_redis_is_away(gateway, channel, ledger, monkeypatch):
     monkeypatch.setattr(health, "INTERVAL_S", 0.01)
     seen = watch_health(channel)
     assert await anext(seen) == SERVING
@@ -160,7 +160,7 @@ async def test_health_follows_redis(gateway, channel, ledger, monkeypatch):
     assert await asyncio.wait_for(anext(seen), 5) == SERVING
 
 
-async def test_health_says_that_no_thread_is_free_until_there_are_some_again(
+async def test_a_gateway_is_unhealthy_while_no_thread_is_free(
     gateway, channel, ledger, monkeypatch
 ):
     monkeypatch.setattr(health, "INTERVAL_S", 0.01)
@@ -180,7 +180,7 @@ async def test_health_says_that_no_thread_is_free_until_there_are_some_again(
     assert await asyncio.wait_for(anext(seen), 30) == SERVING
 
 
-async def test_a_gateway_without_redis_starts_and_says_that_it_does_not_serve(dependencies, ledger):
+async def test_a_gateway_without_redis_starts_and_is_unhealthy(dependencies, ledger):
     ledger.is_away = True
     gateway = Gateway(dependencies)
     await gateway.start()
@@ -191,7 +191,7 @@ async def test_a_gateway_without_redis_starts_and_says_that_it_does_not_serve(de
     assert response.status == NOT_SERVING
 
 
-async def test_leaving_reports_unhealthy_first(gateway, channel):
+async def test_a_stopping_gateway_first_reports_that_it_is_unhealthy(gateway, channel):
     seen = watch_health(channel)
     assert await anext(seen) == SERVING
 

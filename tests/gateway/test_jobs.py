@@ -1,4 +1,4 @@
-"""Jobs over a real broker."""
+"""Jobs are sent over a real broker."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_pull_goes_to_its_queue_with_a_readable_label(broker, redis):
     assert arguments(message) == {"run": "r1"}
 
 
-def test_removing_goes_to_the_one_process_that_writes_the_index(broker, redis):
+def test_a_removal_goes_to_the_queue_of_the_store_stage(broker, redis):
     broker.remove(RepositoryName("acme/http"))
 
     [message] = sent(redis, jobs.STORE)
@@ -62,7 +62,7 @@ def test_the_label_of_a_removed_ref_is_one_printable_line(broker, redis):
     assert message["headers"]["kwargsrepr"] == r"acme/http@'a\u202eb'"
 
 
-def test_queues_show_what_waits_and_who_listens(broker):
+def test_queues_have_their_numbers_of_messages_and_workers(broker):
     broker.pull(RUN)
     broker.pull(RUN)
 
@@ -71,7 +71,7 @@ def test_queues_show_what_waits_and_who_listens(broker):
     assert depths == {name: (2 if name == jobs.PULL else 0, 0) for name in jobs.QUEUES}
 
 
-def test_queues_are_shown_after_the_broker_has_closed_the_connections(broker, redis_admin):
+def test_queues_can_be_read_after_the_broker_has_closed_the_connections(broker, redis_admin):
     first = broker.queues()
     redis_admin.client_kill_filter(_type="normal", skipme=True)
     redis_admin.client_kill_filter(_type="pubsub", skipme=True)
@@ -80,7 +80,7 @@ def test_queues_are_shown_after_the_broker_has_closed_the_connections(broker, re
 
 
 @pytest.mark.parametrize("call", [lambda j: j.pull(RUN), lambda j: j.queues()])
-def test_a_broker_that_is_away_is_unavailable(call):
+def test_an_unreachable_broker_raises_unavailable(call):
     away = CeleryJobs(Settings(redis_url="redis://127.0.0.1:1/0"))
 
     with pytest.raises(Unavailable, match="broker"):
@@ -90,7 +90,7 @@ def test_a_broker_that_is_away_is_unavailable(call):
 
 
 class Severing:
-    """A relay to a server that breaks a connection as soon as a word is sent over it."""
+    """A relay to a server that closes a connection as soon as a certain word is sent over it."""
 
     def __init__(self, url, word):
         path = urlsplit(url).path
@@ -118,7 +118,7 @@ class Severing:
 
 
 @pytest.mark.parametrize("word", [b"LLEN", b"PUBLISH"])
-def test_a_broker_that_dies_in_between_is_unavailable(redis_url, word):
+def test_a_broker_that_dies_during_a_call_raises_unavailable(redis_url, word):
     relay = Severing(redis_url, word)
     dying = CeleryJobs(Settings(redis_url=relay.url))
     try:

@@ -1,4 +1,4 @@
-"""The status says whether the store and the models answer, and stays an answer if they do not."""
+"""The status says whether the store and the models answer, and does not depend on it."""
 
 import asyncio
 import threading
@@ -63,14 +63,14 @@ async def states(dependencies):
     return {one.role: one.problem for one in found.servers}
 
 
-async def test_what_answers_is_named(world):
+async def test_the_status_names_the_servers_that_answer(world):
     found = await service.status(world.dependencies, ADMIN)
 
     assert found.servers == (Server("store", "local", ""), Server("embedder", "hash-64", ""))
     assert (found.store, found.embedder, found.chunks) == ("local", "hash-64", 1)
 
 
-async def test_a_store_that_does_not_answer_leaves_the_rest_of_the_status(world):
+async def test_the_status_without_an_answer_of_the_store_has_everything_else(world):
     dependencies, _ = given(world, chunks=AwayStore())
 
     found = await service.status(dependencies, ADMIN)
@@ -80,7 +80,7 @@ async def test_a_store_that_does_not_answer_leaves_the_rest_of_the_status(world)
     assert [one.name for one in found.repositories] == ["acme/app"]
 
 
-async def test_a_model_is_asked_again_after_a_while_and_not_before(world):
+async def test_a_model_is_asked_again_only_when_its_last_answer_is_old(world):
     embedder = ServedEmbedder()
     dependencies, now = given(world, embedder=CachingEmbedder(embedder))
     embedder.problem = "the model server does not answer"
@@ -93,7 +93,7 @@ async def test_a_model_is_asked_again_after_a_while_and_not_before(world):
     assert embedder.checks == 2
 
 
-async def test_only_operators_read_why_a_model_does_not_answer(world):
+async def test_only_admins_who_see_everything_read_why_a_model_does_not_answer(world):
     embedder = ServedEmbedder()
     dependencies, _ = given(world, embedder=CachingEmbedder(embedder))
     embedder.problem = "the model server at http://10.0.3.7:8000 does not answer"
@@ -110,7 +110,7 @@ async def test_only_operators_read_why_a_model_does_not_answer(world):
         }
 
 
-async def test_a_status_does_not_wait_for_a_model_that_is_silent(world, monkeypatch):
+async def test_the_status_does_not_wait_for_a_silent_model(world, monkeypatch):
     monkeypatch.setattr(servers, "WAIT_S", 0.01)
     embedder = ServedEmbedder()
     dependencies, now = given(world, language_model=embedder)

@@ -1,4 +1,4 @@
-"""The thread that reports a worker as alive, beside which the processes of its pool are forked."""
+"""The heartbeat thread of a worker does not disturb the processes of its pool."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ worker_shutdown.send(sender=None)
 """
 
 
-def test_the_heartbeat_imports_nothing_beside_the_main_thread(redis_url, redis, tmp_path):
-    """A process forked during an import would wait for ever at its own import of that module."""
+def test_the_heartbeat_thread_imports_nothing(redis_url, redis, tmp_path):
+    """A pool process forked during an import would wait for ever when it imports that module."""
     variables = {"CODELODE_REDIS_URL": redis_url, "CODELODE_DATA": str(tmp_path)}
 
     imported = subprocess.run(

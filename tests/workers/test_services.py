@@ -1,4 +1,4 @@
-"""What a worker process believes of the published index, and for how long."""
+"""A worker caches the published index, and opens it again if it was opened wrongly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHUNK = chunk("a.py", CONTENT, repository=APP, refs=(DEFAULT_REF,))
 
 @pytest.fixture
 def own(tmp_path, model_server, monkeypatch):
-    """Services of a worker that looks again whenever it is asked."""
+    """Services of a worker that checks the published index at each access."""
     monkeypatch.setattr(services, "FOLLOW_S", 0.0)
     settings = Settings(
         data=tmp_path, embedder="ollama", embedding_model="embed", ollama_url=model_server.url
@@ -33,15 +33,15 @@ def own(tmp_path, model_server, monkeypatch):
         yield own
 
 
-def answer_with_others(model_server):
+def answer_with_another_dimension(model_server):
     row = [1.0] * (model_server.DIM + 1)
     model_server.always = model_server.json({"embeddings": [row]})
 
 
-def test_a_model_that_was_taken_for_another_one_is_asked_again_after_a_while(
+def test_a_model_that_seemed_to_have_another_dimension_is_asked_again_after_a_while(
     own, model_server, monkeypatch
 ):
-    answer_with_others(model_server)
+    answer_with_another_dimension(model_server)
     misled = own.index
     assert misled.embedder.dim == model_server.DIM + 1
     model_server.always = None
@@ -58,8 +58,8 @@ def test_a_model_that_was_taken_for_another_one_is_asked_again_after_a_while(
     assert again.embedder.dim == model_server.DIM
 
 
-def test_an_index_that_a_misled_worker_opened_takes_the_first_chunks(own, model_server):
-    answer_with_others(model_server)
+def test_an_empty_index_opened_with_a_wrong_dimension_accepts_the_first_chunks(own, model_server):
+    answer_with_another_dimension(model_server)
     misled = own.index
     misled.store.replace([FileChunks(APP, "skipped.bin", (DEFAULT_REF,))])
     misled.store.maintain()
@@ -74,7 +74,7 @@ def test_an_index_that_a_misled_worker_opened_takes_the_first_chunks(own, model_
 
 
 @pytest.mark.slow
-def test_a_store_may_be_maintained_while_files_are_written(tmp_path):
+def test_a_store_can_be_maintained_while_files_are_written(tmp_path):
     settings = Settings(data=tmp_path)
     with contextlib.closing(services.Services(settings)) as own, ThreadPoolExecutor(3) as pool:
         index = own.index

@@ -1,4 +1,4 @@
-"""`doctor`, `backup` and `restore` on a data folder whose cluster does not run."""
+"""`doctor`, `backup`, `restore`, and `reindex` on data folders whose cluster does not run."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def damaged(tmp_path, monkeypatch):
     return settings.data_dir
 
 
-def test_what_is_found_and_what_became_of_it(codelode, damaged):
+def test_doctor_reports_damage_and_repairs_it(codelode, damaged):
     found = codelode("doctor", "--data", str(damaged))
     assert found.status == 1
-    said = "acme/app main: 1 file: chunks are missing or too many, for example a.py"
-    assert found.out == f"found     {said}\n"
+    finding = "acme/app main: 1 file: chunks are missing or too many, for example a.py"
+    assert found.out == f"found     {finding}\n"
     assert "doctor --repair" in found.err
 
     repaired = codelode("doctor", "--repair", "--json", "--data", str(damaged))
@@ -50,7 +50,7 @@ def test_what_is_found_and_what_became_of_it(codelode, damaged):
     assert "skipped, being indexed: acme/app" in again.err
 
 
-def test_a_backup_comes_back_into_another_folder(codelode, damaged, tmp_path):
+def test_a_backup_is_restored_into_another_folder(codelode, damaged, tmp_path):
     saved = codelode("backup", str(tmp_path / "saved"), "--data", str(damaged))
     assert (saved.status, saved.out.split(" of ")[0]) == (0, "saved 1 repository, 0 chunks")
     twice = codelode("backup", str(tmp_path / "saved"), "--data", str(damaged))
@@ -67,7 +67,7 @@ def test_a_backup_comes_back_into_another_folder(codelode, damaged, tmp_path):
 
 @pytest.mark.parametrize("command", [["doctor"], ["doctor", "--repair"], ["backup", "saved"]])
 @pytest.mark.parametrize("make", [None, Path.mkdir, Path.touch], ids=["missing", "empty", "file"])
-def test_a_folder_that_no_cluster_had_its_data_in_is_named_and_left_as_it_is(
+def test_a_folder_without_data_of_a_cluster_is_named_and_unchanged(
     codelode, tmp_path, monkeypatch, command, make
 ):
     monkeypatch.delenv("CODELODE_REDIS_URL", raising=False)
@@ -84,7 +84,7 @@ def test_a_folder_that_no_cluster_had_its_data_in_is_named_and_left_as_it_is(
     assert [path.name for path in tmp_path.rglob("*")] == ["data"] * (make is not None)
 
 
-def test_a_reindex_of_a_folder_that_is_not_there_is_refused_before_anything_is_built(
+def test_reindex_refuses_a_missing_folder_before_it_builds_anything(
     codelode, redis_url, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("CODELODE_REDIS_URL", redis_url)
@@ -100,7 +100,7 @@ def test_a_reindex_of_a_folder_that_is_not_there_is_refused_before_anything_is_b
 @pytest.mark.parametrize(
     "command", [["doctor"], ["backup", "saved"], ["restore", "saved"], ["reindex"]]
 )
-def test_without_a_cluster_it_says_how_to_start_one(
+def test_the_error_without_a_cluster_says_how_to_start_one(
     codelode, free_address, monkeypatch, tmp_path, command
 ):
     monkeypatch.chdir(tmp_path)
@@ -120,7 +120,9 @@ def test_without_a_cluster_it_says_how_to_start_one(
     "command",
     [["doctor", "--data", ""], ["restore", "x", "--data", ""], ["backup", ""], ["restore", ""]],
 )
-def test_an_empty_folder_name_is_not_the_folder_one_is_in(codelode, tmp_path, monkeypatch, command):
+def test_an_empty_folder_name_does_not_mean_the_current_folder(
+    codelode, tmp_path, monkeypatch, command
+):
     monkeypatch.chdir(tmp_path)
 
     answer = codelode(*command)
@@ -130,7 +132,7 @@ def test_an_empty_folder_name_is_not_the_folder_one_is_in(codelode, tmp_path, mo
     assert list(tmp_path.iterdir()) == []
 
 
-def test_with_a_redis_of_its_own_only_a_local_index_needs_the_data_folder(
+def test_with_an_external_redis_only_the_local_store_needs_the_data_folder(
     codelode, redis, redis_url, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("CODELODE_REDIS_URL", redis_url)
@@ -148,7 +150,9 @@ def test_with_a_redis_of_its_own_only_a_local_index_needs_the_data_folder(
         pass
 
 
-def test_stores_that_are_not_the_workers_are_not_touched(codelode, redis, redis_url, monkeypatch):
+def test_doctor_refuses_another_store_than_that_of_the_workers(
+    codelode, redis, redis_url, monkeypatch
+):
     monkeypatch.setenv("CODELODE_REDIS_URL", redis_url)
     redis.set("codelode:workers:settings", json.dumps({"store": "weaviate"}))
 
@@ -158,7 +162,7 @@ def test_stores_that_are_not_the_workers_are_not_touched(codelode, redis, redis_
     assert expected in answer.err
 
 
-def test_a_cluster_that_is_starting_is_to_be_waited_for(codelode, damaged):
+def test_the_error_while_a_cluster_starts_says_to_try_again(codelode, damaged):
     with data_folder.locked(damaged):
         answer = codelode("doctor", "--data", str(damaged))
 

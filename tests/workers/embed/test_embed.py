@@ -22,7 +22,7 @@ from workers.wire import dump_vectors
 
 
 class Counting:
-    """The static embedder, with the texts it was asked for."""
+    """The static embedder; records the texts that it embeds."""
 
     def __init__(self, identity="static"):
         self._embedder = StaticEmbedder()
@@ -60,11 +60,11 @@ def test_each_file_has_its_rows_in_the_order_of_its_chunks(known):
     np.testing.assert_array_equal(np.concatenate(found), wanted.astype(np.float16))
 
 
-def test_no_files_are_no_vectors(known):
+def test_no_files_give_no_vectors(known):
     assert embed([], embedder=Counting(), known=known) == ()
 
 
-def test_a_second_time_nothing_is_computed(known):
+def test_cached_vectors_are_not_computed_again(known):
     files = [("a.py", parsed("first", "second"), NO_SUMMARIES)]
     (first,) = embed(files, embedder=Counting(), known=known)
     again = Counting()
@@ -73,8 +73,8 @@ def test_a_second_time_nothing_is_computed(known):
     assert second.tobytes() == first.tobytes()
 
 
-def test_it_makes_no_difference_which_vectors_come_from_the_cache(known):
-    """The bytes that the store stage gets are equal, bit for bit."""
+def test_the_result_does_not_depend_on_which_vectors_are_cached(known):
+    """The store stage gets exactly the same bytes."""
     contents = [f"def part_{n}(path):\n    return open(path, {n})\n" * (n % 9) for n in range(60)]
     some = [("a.py", parsed(*contents[::3]), NO_SUMMARIES)]
     everything = [("a.py", parsed(*contents), NO_SUMMARIES)]
@@ -86,7 +86,7 @@ def test_it_makes_no_difference_which_vectors_come_from_the_cache(known):
     assert dump_vectors(partly_known) == dump_vectors(fresh)
 
 
-def test_only_what_changed_is_computed(known):
+def test_only_changed_texts_are_computed(known):
     embed([("a.py", parsed("first", "second"), NO_SUMMARIES)], embedder=Counting(), known=known)
     again = Counting()
     embed([("a.py", parsed("first", "changed"), NO_SUMMARIES)], embedder=again, known=known)
@@ -116,7 +116,7 @@ def test_a_summary_is_embedded_with_its_chunk(known):
     assert embedder.texts == ["a.py\nSays it.\nfirst", "a.py\nsecond"]
 
 
-def test_a_damaged_entry_is_computed_again(known):
+def test_a_damaged_cache_entry_is_computed_again(known):
     files = [("a.py", parsed("first"), NO_SUMMARIES)]
     embed(files, embedder=Counting(), known=known)
     for key in list(known._values):

@@ -1,6 +1,6 @@
 """Parse odd bytes with every grammar.
 
-This is a program of its own, because a grammar may crash or loop. It prints each language before it
+This is a separate program, because a grammar may crash or loop. It prints each language before it
 parses, so that the last line names the culprit. Usage: fuzz.py SEED
 """
 

@@ -215,7 +215,7 @@ RESOLVED = [
     RESOLVED,
     ids=[f"{row[0]} {row[2]} {row[3]}".strip() for row in RESOLVED],
 )
-def test_an_import_resolves_to_the_files_that_its_tools_would_take(
+def test_an_import_resolves_to_the_files_that_its_tools_would_use(
     language, path, module, names, files, expected
 ):
     assert meant(language, path, module, names, files) == expected
@@ -292,8 +292,8 @@ services:
 # services: {gone: {image: acme/gone, build: .}}
 """
 
-#: Manifests that say it in another way than most: path, text, name, dependencies, other facts.
-OTHERWISE = [
+#: Manifests with unusual syntax: path, text, name, dependencies, other facts.
+UNUSUAL = [
     ("pom.xml", POM, "org.acme:http", ("org.acme:tls",), ()),
     ("src/a.csproj", CSPROJ, "a", ("Dapper",), (("<root>", "Acme.Core"),)),
     ("web/Chart.yaml", "{apiVersion: v2, 'name': &n web}\n---\nname: other\n", "web", (), ()),
@@ -305,15 +305,15 @@ OTHERWISE = [
 
 
 @pytest.mark.parametrize(
-    ("path", "text", "name", "uses", "pairs"), OTHERWISE, ids=[row[0] for row in OTHERWISE]
+    ("path", "text", "name", "uses", "pairs"), UNUSUAL, ids=[row[0] for row in UNUSUAL]
 )
-def test_a_manifest_is_read_as_its_format_means_it(path, text, name, uses, pairs):
+def test_a_manifest_with_unusual_syntax_is_read_correctly(path, text, name, uses, pairs):
     facts = read(path, text)
 
     assert (facts.name, facts.uses, facts.pairs) == (name, uses, pairs)
 
 
-def test_an_action_is_one_by_its_entries_and_not_by_its_text():
+def test_an_action_is_recognised_by_its_entries_and_not_by_its_text():
     assert read("action.yml", '{"name": "a", "runs": {"using": "node20"}}') is not None
     assert read("action.yml", "description: |\n  runs:\nruns:\n") is not None
     assert read("action.yml", "description: |\n\n  none\n# runs:\n") is None
@@ -369,7 +369,7 @@ HALVES = {
 
 
 @pytest.mark.parametrize(("path", "text"), HALVES.items())
-def test_halves_of_surrogate_pairs_in_a_manifest_are_replaced(path, text):
+def test_unpaired_surrogates_in_a_manifest_are_replaced(path, text):
     layout = layout_of({path: text})
     assert "?" in repr(layout.facts[path])
     for key in imports.published(layout):
@@ -377,7 +377,7 @@ def test_halves_of_surrogate_pairs_in_a_manifest_are_replaced(path, text):
     wire.dump_parsed(parse(text.encode(), path=path), max_file_bytes=1_000_000)
 
 
-#: Path, start of the text, and what it repeats: texts over which expressions may backtrack.
+#: Path, first part of the text, and the part that is repeated: regular expressions may backtrack.
 HOSTILE = [
     ("go.mod", "module a.b/c\n", "\n"),
     ("go.mod", "module a.b/c\n", "."),
@@ -414,7 +414,7 @@ HOSTILE = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("path", "head", "repeated"), HOSTILE)
 def test_a_hostile_manifest_is_read_in_linear_time(path, head, repeated):
-    """Backtracking of quadratic time takes minutes for a text of this size."""
+    """Quadratic backtracking would take minutes for a text of this size."""
     with processor_time_below(10):
         read(path, head + repeated * (900_000 // len(repeated)))
 
@@ -438,28 +438,28 @@ def includes(names):
 
 
 @pytest.fixture
-def looks(monkeypatch):
-    """Return the looks at the clock, one for each lookup, between which a millisecond passes."""
+def clock_readings(monkeypatch):
+    """Return the readings of the clock: one per lookup, each a millisecond after the last."""
     made = count()
     monkeypatch.setattr(time, "thread_time", lambda: next(made) / 1000)
     return made
 
 
-def test_an_import_that_is_repeated_is_resolved_once(looks):
+def test_an_import_that_is_repeated_is_resolved_once(clock_readings):
     layout = layout_of([f"lib{n}/a.h" for n in range(20)])
 
     def looked(text):
         parsed = parse(text.encode(), path="a.c")
-        before = next(looks)
+        before = next(clock_readings)
         imports.links("a.c", parsed, layout=layout)
-        return next(looks) - before
+        return next(clock_readings) - before
 
     once = looked(includes(["a.h"]))
     assert looked(includes(["a.h"] * 1_000)) == once
     assert looked(includes(["a.h", "b.h"])) > once
 
 
-@pytest.mark.usefixtures("looks")
+@pytest.mark.usefixtures("clock_readings")
 def test_imports_that_take_too_long_are_left_out_and_logged(monkeypatch):
     monkeypatch.setattr(sys.modules["workers.parse.imports.links"], "RESOLVING_S", 0.5)
     files = [f"lib{n}/a.h" for n in range(20)]
@@ -484,7 +484,7 @@ def test_a_single_import_that_takes_too_long_is_left_out_and_logged(monkeypatch)
     assert [(line["event"], line["imports"]) for line in logs] == [("imports_left_out", 1)]
 
 
-def test_no_import_is_resolved_without_time_and_a_file_keeps_its_other_entries():
+def test_without_time_no_import_is_resolved_but_a_file_keeps_its_other_entries():
     text = "import b\n\ndef test_a():\n    assert b.run()\n"
     parsed = parse(text.encode(), path="test_b.py")
     found = imports.links("test_b.py", parsed, layout=layout_of(["b.py"]), time_s=0)
@@ -493,7 +493,7 @@ def test_no_import_is_resolved_without_time_and_a_file_keeps_its_other_entries()
     assert any(name.startswith("m run") for name in found.names)
 
 
-def test_configurations_that_extend_each_other_are_read_once_each():
+def test_configurations_that_extend_each_other_are_each_read_once():
     files = {
         f"tsconfig.{n}.json": json.dumps({"extends": [f"./tsconfig.{m}.json" for m in range(30)]})
         for n in range(29)
@@ -528,8 +528,8 @@ def test_autoload_rules_are_read_in_linear_time():
         imports.links("a.php", parsed, layout=layout)
         return time.thread_time() - started
 
-    # 8 times as much if it is linear, 64 times if it is quadratic. The least of several, because
-    # on a busy machine any of them may take longer.
+    # 8 times as much if it is linear, 64 times if it is quadratic. The minimum of several
+    # measurements, because on a busy machine any of them may take longer.
     few, many = (min(processor_s(number) for _ in range(5)) for number in (4, 32))
     assert many < 24 * few
 

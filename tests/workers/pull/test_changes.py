@@ -1,3 +1,5 @@
+"""A plan has the files of a commit to index, to remove, and to skip."""
+
 import pytest
 
 from codelode.errors import NotFound
@@ -37,13 +39,13 @@ def skipped(manifest):
 
 
 def records(manifest):
-    """The ledger's records after a run of the manifest in which every file was indexed."""
+    """Return the ledger's records after a run of the manifest that indexed every file."""
     done = [FileRecord(i.path, i.blob, FileState.INDEXED) for i in manifest.items if i.blob]
     return (*done, *manifest.skipped)
 
 
 def after(before, manifest):
-    """The same after a second run."""
+    """Return the records after another run, from those before it."""
     found = {record.path: record for record in before}
     for path in removed_paths(manifest):
         found.pop(path)
@@ -68,7 +70,7 @@ MODES = {"dir/run.sh": PROGRAM, "link": LINK, "sub": SUBMODULE}
 SKIPPED = {"link": "symlink", "sub": "submodule", "big.txt": "too_large", "logo.png": "media"}
 
 
-def test_the_first_run_gets_every_file_or_the_reason_why_not(source, manifest):
+def test_the_first_run_indexes_each_file_or_records_why_not(source, manifest):
     revision = source.commit(EVERYTHING, modes=MODES)
     found = manifest(revision, known=())
     assert found.revision == revision
@@ -86,7 +88,7 @@ def test_items_carry_the_blob_and_its_size(source, manifest):
     assert item.size_bytes == 4
 
 
-def test_an_indexed_revision_is_nothing_to_do(source, manifest):
+def test_nothing_is_done_for_an_indexed_revision(source, manifest):
     revision = source.commit({"a.py": "a"})
     found = manifest(revision, indexed=revision)
     assert (found.items, found.skipped) == ((), ())
@@ -113,7 +115,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("case", CHANGES.values(), ids=CHANGES)
-def test_the_next_run_gets_what_differs(source, manifest, case):
+def test_the_next_run_gets_only_the_differences(source, manifest, case):
     changes, modes, to_index, to_remove = case
     first = source.commit(EVERYTHING, modes=MODES)
     second = source.commit(changes, modes=modes)
@@ -126,12 +128,17 @@ RULES = {
     **CHANGES,
     "gitignore appears": ({".gitignore": "dir/\n"}, {}, [], []),
     "codelodeignore appears": ({"dir/.codelodeignore": "*.py\n"}, {}, [], []),
-    "tool's file appears": ({"dir/b.py": None, "dist/x.js": "x", "package.json": "{}"}, {}, [], []),
+    "package.json appears": (
+        {"dir/b.py": None, "dist/x.js": "x", "package.json": "{}"},
+        {},
+        [],
+        [],
+    ),
 }
 
 
 @pytest.mark.parametrize("case", RULES.values(), ids=RULES)
-def test_a_difference_and_a_full_comparison_leave_what_a_first_run_would(source, manifest, case):
+def test_any_later_run_leaves_the_same_records_as_a_first_run(source, manifest, case):
     changes, modes, _, _ = case
     first = source.commit(EVERYTHING, modes=MODES)
     second = source.commit(changes, modes=modes)
@@ -142,14 +149,14 @@ def test_a_difference_and_a_full_comparison_leave_what_a_first_run_would(source,
     assert after(before, manifest(second, known=before, reindex=True)) == fresh
 
 
-def test_what_git_tracks_is_indexed_in_spite_of_gitignore(source, manifest):
+def test_tracked_files_are_indexed_in_spite_of_gitignore(source, manifest):
     files = {".gitignore": "configure\nVERSION\n", "configure": "exit\n", "deps/VERSION": "5.3\n"}
     found = manifest(source.commit(files), known=())
     assert indexed_paths(found) == sorted(files)
     assert skipped(found) == {}
 
 
-def test_a_change_of_the_ignore_rules_reaches_unchanged_files(source, manifest):
+def test_changed_ignore_rules_apply_to_unchanged_files(source, manifest):
     first = source.commit({".codelodeignore": "old/\n", "old/a.py": "a", "new/b.py": "b"})
     before = records(manifest(first, known=()))
     second = source.commit({".codelodeignore": "new/\n"})
@@ -159,7 +166,7 @@ def test_a_change_of_the_ignore_rules_reaches_unchanged_files(source, manifest):
     assert skipped(found) == {"new/b.py": "codelodeignore"}
 
 
-def test_a_tool_s_file_that_appears_makes_the_folder_beside_it_output(source, manifest):
+def test_a_new_package_json_makes_the_dist_folder_beside_it_build_output(source, manifest):
     first = source.commit({"dist/a.js": "a"})
     before = records(manifest(first, known=()))
     second = source.commit({"package.json": "{}"})
@@ -167,7 +174,7 @@ def test_a_tool_s_file_that_appears_makes_the_folder_beside_it_output(source, ma
     assert removed_paths(found) == ["dist/a.js"]
 
 
-def test_after_a_forced_push_the_listing_is_compared_with_the_ledger(source, manifest):
+def test_after_a_forced_push_the_commit_is_compared_with_the_ledger(source, manifest):
     first = source.commit({"a.py": "a", "b.py": "b", "c.py": "c"})
     before = records(manifest(first, known=()))
     second = source.commit({"a.py": "a", "b.py": "changed"}, branch="other")
@@ -177,7 +184,7 @@ def test_after_a_forced_push_the_listing_is_compared_with_the_ledger(source, man
     assert removed_paths(found) == ["c.py"]
 
 
-def test_a_full_comparison_takes_up_what_an_unfinished_run_left(source, manifest):
+def test_a_full_comparison_continues_an_unfinished_run(source, manifest):
     files = ("done.py", "pending.py", "failed.py", "lost.py", "due.py")
     revision = source.commit({path: path for path in files})
     blob = {item.path: item.blob for item in manifest(revision, known=()).items}
@@ -193,7 +200,7 @@ def test_a_full_comparison_takes_up_what_an_unfinished_run_left(source, manifest
     assert removed_paths(found) == ["vanished.py"]
 
 
-def test_a_file_that_only_its_reader_can_judge_is_not_read_again(source, manifest):
+def test_a_file_that_was_skipped_for_its_content_is_not_read_again(source, manifest):
     revision = source.commit({"a.dat": "a", "b.dat": "b"})
     blob = {item.path: item.blob for item in manifest(revision, known=()).items}
     assert "unreadable" not in ignore.REASONS
@@ -205,7 +212,7 @@ def test_a_file_that_only_its_reader_can_judge_is_not_read_again(source, manifes
     assert indexed_paths(found) == ["b.dat"]
 
 
-def test_reindex_works_on_unchanged_files_too(source, manifest):
+def test_a_reindex_includes_unchanged_files(source, manifest):
     revision = source.commit({"a.py": "a", "logo.png": "x"})
     before = records(manifest(revision, known=()))
     found = manifest(revision, indexed=revision, known=before, reindex=True)
@@ -221,7 +228,7 @@ def test_a_revision_that_the_mirror_lacks_is_not_found(source, manifest):
         manifest(Revision("--output=/tmp/x"), known=())
 
 
-def test_a_path_too_deep_to_recurse_into_is_skipped_not_a_crash(source, manifest):
+def test_a_path_too_deep_for_recursion_is_skipped(source, manifest):
     deep = "/".join(["d"] * 1500) + "/x.py"
     found = manifest(source.commit({deep: "x"}), known=())
     assert skipped(found) == {deep: "too_deep"}

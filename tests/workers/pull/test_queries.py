@@ -1,4 +1,4 @@
-"""A repository's own queries: read at a commit, and a change of one reaches every file."""
+"""A repository's own queries are read at a commit, and a change of one affects every file."""
 
 from codelode.languages import QUERIES_FOLDER
 from codelode.model import FileRecord, FileState
@@ -14,19 +14,19 @@ def changed(source, wanted, *, indexed, known=()):
     return [item.path for item in manifest.items if not item.is_removal]
 
 
-def test_a_changed_query_makes_every_file_changed(source):
+def test_a_changed_query_affects_every_file(source):
     first = source.commit(FILES)
     second = source.commit({QUERY: "(module) @y"})
     assert sorted(changed(source, second, indexed=first)) == sorted(FILES)
 
 
-def test_a_removed_query_makes_every_file_changed(source):
+def test_a_removed_query_affects_every_file(source):
     first = source.commit(FILES)
     second = source.commit({QUERY: None})
     assert sorted(changed(source, second, indexed=first)) == ["a.py", "b/c.rb"]
 
 
-def test_other_changes_do_not(source):
+def test_other_changes_affect_only_the_changed_file(source):
     first = source.commit(FILES)
     assert changed(source, source.commit({"a.py": "x"}), indexed=first) == ["a.py"]
 

@@ -1,6 +1,6 @@
-"""Listings of a Gitea ask for what has changed; a server of our own says how much that costs.
+"""Listings of a Gitea read only what has changed; a simulated server counts the requests.
 
-`test_gitea.py` has the same with a real server.
+`test_gitea.py` tests the same with a real server.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Row:
 
 
 class Gitea(CodeHost):
-    """A server with the default largest page and the organisation `acme`."""
+    """A server with the default maximum page size and the organisation `acme`."""
 
     def __init__(self, number):
         super().__init__()
@@ -101,7 +101,7 @@ def world(tmp_path, gitea):
 COMPLETE = 1 + 3  # the organisation, and three pages of at most 50
 
 
-def test_an_unchanged_organisation_costs_a_request_and_every_fourth_time_a_listing(world):
+def test_an_unchanged_organisation_costs_one_request_or_sometimes_a_complete_listing(world):
     found = [world.run() for _ in range(2 * (MOST_PARTIAL + 1))]
 
     assert [one.requests for one in found] == [*[1] * MOST_PARTIAL, COMPLETE] * 2
@@ -110,7 +110,7 @@ def test_an_unchanged_organisation_costs_a_request_and_every_fourth_time_a_listi
 
 
 @pytest.mark.slow
-def test_ten_thousand_unchanged_repositories_cost_a_request(tmp_path):
+def test_ten_thousand_unchanged_repositories_cost_one_request(tmp_path):
     server = Gitea(MANY)
     world = World(tmp_path, connection("gitea", server.url, "{include: [acme/r1]}"))
     try:
@@ -122,7 +122,7 @@ def test_ten_thousand_unchanged_repositories_cost_a_request(tmp_path):
         server.close()
 
 
-def test_pushes_are_found_with_the_pages_that_have_them(world, gitea):
+def test_pushes_are_found_by_reading_only_the_pages_with_them(world, gitea):
     for row in gitea.rows[:60]:
         gitea.push(row)
     assert world.run().requests == 2
@@ -142,7 +142,7 @@ def test_a_push_that_the_server_shows_late_is_found(world, gitea):
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])
-def test_a_repository_that_is_gone_makes_the_listing_complete(world, gitea, is_replaced):
+def test_a_missing_repository_causes_a_complete_listing(world, gitea, is_replaced):
     del gitea.rows[0]
     if is_replaced:
         gitea.rows.append(gitea.row("new", updated=2_000_000_000))
@@ -152,7 +152,7 @@ def test_a_repository_that_is_gone_makes_the_listing_complete(world, gitea, is_r
     assert world.run().requests == 1
 
 
-def test_what_no_update_tells_is_found_by_the_next_complete_listing(world, gitea):
+def test_a_change_without_a_new_update_time_is_found_by_the_next_complete_listing(world, gitea):
     gitea.rows[0].name = "renamed"
     for _ in range(MOST_PARTIAL):
         world.run()
@@ -161,13 +161,13 @@ def test_what_no_update_tells_is_found_by_the_next_complete_listing(world, gitea
     assert world.told() == {(Action.RENAME, "acme/renamed")}
 
 
-def test_somebody_who_asks_gets_a_complete_listing(world, gitea):
+def test_a_requested_sync_makes_a_complete_listing(world, gitea):
     gitea.rows[0].name = "renamed"
     assert world.run(Mode.SYNC).requests == COMPLETE
     assert world.told() == {(Action.RENAME, "acme/renamed")}
 
 
-def test_other_rules_get_a_complete_listing(world, gitea):
+def test_changed_rules_cause_a_complete_listing(world, gitea):
     gitea.rows[0].topics = ["web"]
     world.path.write_text(world.path.read_text().replace("{grace", "{topics: [web], grace"))
     assert world.run().requests == COMPLETE
@@ -194,7 +194,7 @@ def test_an_organisation_of_mirrors_is_listed(tmp_path):
         server.close()
 
 
-def test_a_listing_that_fails_changes_nothing_and_the_next_one_goes_on(world, gitea):
+def test_a_failed_listing_changes_nothing_and_the_next_one_succeeds(world, gitea):
     gitea.push(gitea.rows[0])
     gitea.always = 401, {}, {"message": "no"}
     assert "401" in world.run().error

@@ -1,4 +1,4 @@
-"""The limits that code hosts tell are read as they mean them, kept, and shown."""
+"""The rate limits in the answers of code hosts are understood, kept, and reported."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ GITHUB = {
         ({"ratelimit-remaining": "0", "ratelimit-reset": "9" * 5_000}, None),
     ],
 )
-def test_the_pause_is_the_one_that_the_host_asks_for(headers, expected):
+def test_the_pause_is_what_the_host_asks_for(headers, expected):
     assert limits.asked_pause(headers, now=lambda: 100.0) == expected
 
 
 @pytest.mark.parametrize(
-    ("headers", "told"),
+    ("headers", "expected"),
     [
         (GITHUB, RequestBudget(5_000, 4_321, 1_700_000_000.0)),
         (
@@ -60,17 +60,17 @@ def test_the_pause_is_the_one_that_the_host_asks_for(headers, expected):
     ],
     ids=[
         *("github", "gitlab", "bitbucket-server", "bitbucket", "nonsense", "zero", "none"),
-        *("endless limit", "large limit", "large rest", "endless time", "nanoseconds"),
+        *("endless limit", "large limit", "large remaining", "endless time", "nanoseconds"),
     ],
 )
-def test_what_is_left_is_what_the_host_says(headers, told):
+def test_the_budget_is_what_the_host_reports(headers, expected):
     budgets = Budgets()
     budgets.hear(headers)
 
-    assert budgets.tightest() == told
+    assert budgets.tightest() == expected
 
 
-def test_of_several_limits_the_one_counts_of_which_least_is_left():
+def test_the_limit_with_the_fewest_requests_left_counts():
     graphql = {**GITHUB, "x-ratelimit-resource": "graphql", "x-ratelimit-remaining": "12"}
     budgets = Budgets()
     for headers in (GITHUB, graphql, {**GITHUB, "x-ratelimit-remaining": "4320"}, {}):
@@ -84,5 +84,5 @@ def test_a_low_budget_is_a_problem_until_the_next_period_begins():
     assert not RequestBudget(5_000, 600, now + 60).is_low(now)
     assert RequestBudget(5_000, 400, now + 60).is_low(now)
     assert not RequestBudget(5_000, 0, now - 1).is_low(now)
-    assert not RequestBudget(60, 0).is_low(now)  # of a host that tells no time
+    assert not RequestBudget(60, 0).is_low(now)  # the host reports no reset time
     assert not RequestBudget().is_low(now)
