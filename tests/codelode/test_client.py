@@ -396,7 +396,7 @@ def test_watch_tells_once_that_nothing_answers_and_goes_on(client, gateway, make
     assert [str(lost) for lost in told] == ["the gateway is shutting down"] * 2
 
 
-def test_a_gateway_that_had_nothing_to_say_for_long_may_go_away_for_a_while(
+def test_the_timeout_of_a_watch_begins_when_the_gateway_stops_answering(
     client, gateway, make_run, monkeypatch
 ):
     monkeypatch.setattr(watching, "WATCH_TIMEOUT_S", 0.3)
@@ -450,7 +450,7 @@ def test_patterns_that_are_not_given_differ_from_none_at_all(client, gateway):
 
 
 @pytest.mark.parametrize("wrong", ["src/", [7], ["caf\udce9/"]])
-def test_patterns_that_are_no_list_of_texts_are_refused(client, gateway, wrong):
+def test_patterns_that_are_not_a_list_of_texts_are_refused(client, gateway, wrong):
     with pytest.raises(errors.InvalidQuery) as caught:
         client.index("https://x", include=wrong)
 
@@ -559,7 +559,7 @@ def test_an_address_that_is_none_is_refused(kind, address):
 
 
 @pytest.mark.parametrize("top_k", [0, -1, 2**31])
-def test_a_top_k_that_the_wire_cannot_say_is_refused_by_name(client, top_k):
+def test_a_top_k_beyond_the_range_of_its_field_is_refused_by_name(client, top_k):
     with pytest.raises(errors.InvalidQuery) as caught:
         client.search("x", top_k=top_k)
 

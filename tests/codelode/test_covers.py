@@ -48,7 +48,7 @@ def test_the_prefixes_of_a_name_end_at_its_separators():
     assert len(prefixes("a-" * 90)) == MAX_PREFIXES
 
 
-def test_what_names_share_stands_for_them():
+def test_a_common_prefix_replaces_names():
     teams = {name for name in TEAMS if name.startswith(("acme/a-", "acme/c-"))}
     assert cover(frozenset(teams), Known(TEAMS)) == (("acme/a-", "acme/c-"), (), ())
     assert cover(TEAMS, Known(TEAMS)) == (("acme/",), (), ())
@@ -74,7 +74,7 @@ def of_teams(names):
     return {name: only(str(int(name.rpartition("r")[2]) % 5)) for name in names}
 
 
-def test_what_readers_share_stands_for_names_that_do_not_tell():
+def test_groups_replace_names_without_a_common_prefix():
     groups = of_teams(FLAT)
     wanted = group_of("0"), group_of("1")
     seen = {name for name in FLAT if groups[name] in map(only, "01")}
@@ -102,7 +102,7 @@ def test_groups_and_prefixes_describe_together_what_neither_does_alone(are_group
     assert found == (tuple(sorted(["acme/a-", group_of("0"), group_of("1")])), (), ())
 
 
-def test_a_group_follows_from_the_readers_and_is_no_prefix():
+def test_a_group_depends_on_the_readers_and_is_not_a_prefix():
     assert group_of(["b", "a"]) == group_of(["a", "b"]) != group_of(["ab"])
     assert prefixes(f"{group_of([])}/app") == [f"{group_of([])}/"]
 

@@ -66,7 +66,7 @@ def test_a_circle_ends_the_walk_without_finding_the_start():
     assert graph.reads == 2
 
 
-def test_the_limit_cuts_the_farthest_off_and_says_so():
+def test_the_limit_cuts_off_the_farthest_and_adds_a_notice():
     graph = graph_of(("a", "b"), ("b", "d"), ("b", "c"), ("b", "e"))
 
     found = walk(graph, REPO, DEFAULT_REF, ["a"], depth=2, reverse=False, limit=2)

@@ -175,7 +175,7 @@ UNMARKED = [
 
 
 @pytest.mark.parametrize("head", UNMARKED, ids=range(len(UNMARKED)))
-def test_what_only_speaks_of_generated_files_is_source(head):
+def test_a_file_that_only_mentions_generated_files_is_source_code(head):
     assert category("src/a.go", head + "\n") is Category.SOURCE
 
 

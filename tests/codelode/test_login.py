@@ -120,7 +120,7 @@ def test_a_client_that_lives_longer_than_its_token_renews_it(logged_in, gateway,
 
 
 @pytest.mark.parametrize("refresh", ["first", ""], ids=["refused", "none"])
-def test_a_login_that_has_ended_is_told_with_the_command(logged_in, gateway, refresh):
+def test_the_error_for_an_expired_login_names_the_command(logged_in, gateway, refresh):
     logged_in(seconds=-10, refresh=refresh)
 
     with pytest.raises(Unauthenticated, match=f"codelode login --server {gateway.address}"):

@@ -108,7 +108,7 @@ def test_a_renamed_import_resolves_to_the_file_it_is_from(
     assert [(one.definition.path, one.confidence) for one in found] == expected
 
 
-def test_a_bare_call_is_no_method_unless_the_receiver_may_be_implicit():
+def test_a_bare_call_is_a_method_call_only_if_the_receiver_may_be_implicit():
     method = at("b.py", Kind.METHOD)
     assert means(CALL, "a.py", method) == []
     assert means(MEMBER, "a.py", method) == [("b.py", NAME)]

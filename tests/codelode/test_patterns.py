@@ -67,7 +67,7 @@ def test_the_last_pattern_that_matches_decides():
     assert _ignored(["*.py", "!a.py"], "a.py") is False
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_pattern():
+def test_a_byte_order_mark_is_not_part_of_the_first_pattern():
     found = patterns.parse(b"\xef\xbb\xbfx\n")
     assert found.verdict(["x"], is_folder=False) is True
 
@@ -76,7 +76,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_pattern():
     "line",
     ["", " ", "# a", "!", "/", "[", "a[b", "a//b", "./a", "../a", "a/./b", "a\\"],
 )
-def test_a_line_that_no_path_matches_is_told_from_one_that_can(line):
+def test_a_pattern_that_can_match_no_path_is_recognised(line):
     assert not patterns.can_match(line)
     assert patterns.parse(line.encode()).patterns == ()
 

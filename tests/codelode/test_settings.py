@@ -90,7 +90,7 @@ def test_the_password_of_a_mistyped_url_is_not_shown(monkeypatch, scheme, passwo
         ("CODELODE_COLOUR", ""),
     ],
 )
-def test_a_variable_that_is_no_setting_is_told_with_the_nearest_one(name, nearest):
+def test_an_unknown_variable_is_reported_with_the_most_similar_setting(name, nearest):
     assert unknown_variables({name: "x", "HOME": "/", "CODELODE_WINDOW": "1"}) == {name: nearest}
 
 
@@ -98,7 +98,7 @@ def test_a_setting_is_read_however_it_is_capitalised():
     assert unknown_variables({f"codelode_{name}": "" for name in Settings.model_fields}) == {}
 
 
-def test_what_kubernetes_says_of_a_service_of_that_name_is_no_misspelling():
+def test_variables_that_kubernetes_sets_are_not_reported_as_misspelt():
     said = ("CODELODE_SERVICE_HOST", "CODELODE_SERVICE_PORT_GRPC", "CODELODE_PORT_50051_TCP_ADDR")
 
     assert unknown_variables(dict.fromkeys(said, "")) == {}

@@ -276,7 +276,7 @@ def test_the_digest_of_the_rules_changes_with_them_alone():
         (ONE + ONE.partition("\n")[2], 6, "two connections have the name 'work'"),
     ],
 )
-def test_a_mistake_is_told_with_its_line_and_never_with_a_secret(text, line, message):
+def test_an_error_in_the_file_names_its_line_and_no_secret(text, line, message):
     with pytest.raises(InvalidSettings) as caught:
         parse(text, file="/etc/sources.yaml")
 

@@ -131,7 +131,7 @@ def test_people_who_read_a_random_half_each_are_teams_of_their_own():
     assert max(host.terms(known, account) for account in host.reads) < teams.FEW_TERMS
 
 
-def test_a_label_tells_groups_of_a_team_apart(overlap):
+def test_groups_of_a_team_differ_by_label(overlap):
     overlap.teams()
     plain, public = (overlap.known(label).groups for label in (None, Label.PUBLIC))
     assert all({*plain[name].written}.isdisjoint(public[name].written) for name in NAMES)

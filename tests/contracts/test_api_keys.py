@@ -32,7 +32,7 @@ def keys(request):
     return RedisApiKeys(request.getfixturevalue("redis"))
 
 
-def test_a_key_comes_back_as_it_was_stored(keys):
+def test_a_key_is_read_as_it_was_stored(keys):
     forever = replace(KEY, id="b" * 16, name="admin", role=Role.ADMIN, bounds=(), expires_at=None)
 
     assert keys.add(KEY)
@@ -79,7 +79,7 @@ def test_a_use_is_recorded_at_most_once_a_minute(keys):
     assert keys.all()[0].used_at == seen[-1]
 
 
-def test_a_use_does_not_bring_back_a_removed_key(keys):
+def test_a_use_does_not_restore_a_removed_key(keys):
     keys.add(KEY)
     keys.remove(KEY.id)
     keys.used(KEY.id, 1_000.0)

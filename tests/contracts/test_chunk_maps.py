@@ -25,7 +25,7 @@ def maps(request):
     return RedisChunkMaps(request.getfixturevalue("redis"))
 
 
-def test_a_map_that_is_ready_comes_back(maps):
+def test_a_finished_map_is_read_as_it_was_stored(maps):
     assert maps.states() == ()
     assert maps.begin(WAITING)
     assert (maps.made_at((APP, LIB)), maps.packed((APP, LIB))) == (None, None)

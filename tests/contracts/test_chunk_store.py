@@ -235,7 +235,7 @@ async def test_replace_is_idempotent(index):
     assert await index.search.count(EVERYTHING) == 3
 
 
-async def test_what_a_stored_chunk_derives_from_its_surroundings_is_renewed(index):
+async def test_a_stored_chunk_gets_new_header_and_vector(index):
     index.store.replace([file(chunk(header="class Old"), vectors=[EAST])])
     index.store.replace([file(chunk(header="class New"), vectors=[NORTH])])
 
@@ -245,7 +245,7 @@ async def test_what_a_stored_chunk_derives_from_its_surroundings_is_renewed(inde
     assert await index.found("old") == []
 
 
-async def test_an_unchanged_chunk_after_a_changed_one_is_found_by_what_stands_there_now(index):
+async def test_an_unchanged_chunk_is_found_by_the_changed_text_before_it(index):
     index.store.replace([file(chunk(overlap="former lines\n"))])
     index.store.replace([file(chunk(overlap="current lines\n"))])
 
@@ -517,7 +517,7 @@ async def test_the_most_are_the_best_of_both_sides_together(index):
     assert found["w0.py"][1] is None  # the vector side did not bring it
 
 
-async def test_what_is_secondary_stands_back_when_the_most_are_chosen(index):
+async def test_secondary_chunks_are_chosen_after_others_at_the_limit(index):
     tests = [chunk(f"t{i}.py", "shared shared", category=Category.TEST) for i in range(5)]
     index.store.replace(placed(*tests, chunk("code.py", "shared and much else to say")))
 
@@ -537,7 +537,7 @@ async def test_as_many_candidates_come_as_a_search_among_copies_asks_for(index):
     assert len({hit.chunk.id for hit in hits}) == len(hits) == total
 
 
-async def test_a_limit_of_zero_brings_nothing(index):
+async def test_a_limit_of_zero_returns_nothing(index):
     index.store.replace([file(chunk())])
 
     assert await index.found("shared", EAST, limit=0) == []
@@ -569,7 +569,7 @@ async def test_names_and_content_both_count(index):
     assert "other.py" not in hits
 
 
-async def test_what_stands_before_a_chunk_is_searched_and_not_shown(index):
+async def test_the_text_before_a_chunk_is_searched_but_not_shown(index):
     index.store.replace([file(chunk(content="return it\n", line=7, overlap="parse(get"))])
 
     (hit,) = await index.found("parse")
@@ -587,7 +587,7 @@ async def test_summaries_are_searched(index):
     assert hit.chunk.summary == "Reads the response"
 
 
-async def test_what_a_file_is_for_is_kept_with_its_first_chunk_and_not_searched(index):
+async def test_the_summary_of_a_file_is_stored_with_its_first_chunk_and_not_searched(index):
     first = chunk(content="x = 1", file_summary="Reads the response")
     index.store.replace(placed(first, chunk("b.py", "else")))
     assert await index.found("response") == []
@@ -599,7 +599,7 @@ async def test_what_a_file_is_for_is_kept_with_its_first_chunk_and_not_searched(
     assert [hit.chunk.file_summary for hit in await index.found("x")] == ["Says it otherwise"]
 
 
-async def test_what_a_file_is_for_is_of_its_ref_though_it_begins_alike_at_another(index):
+async def test_the_summary_of_a_file_belongs_to_its_ref_even_if_the_first_chunk_is_shared(index):
     def parsed(end):
         pieces = [
             Piece(1, 1, 0, 9, "import os\n", Kind.BLOCK),
@@ -838,7 +838,7 @@ SOME = st.lists(st.sampled_from([*REPOSITORIES, RepositoryName("unknown/one")]),
     left_out=st.one_of(st.just([]), SOME),
     limit=st.sampled_from([1, 5, 100]),
 )
-async def test_what_is_found_is_what_filtering_afterwards_leaves(
+async def test_filters_and_visibility_give_the_same_hits_as_filtering_afterwards(
     many, seen, named, left_out, limit
 ):
     def is_inside(hit):
@@ -1112,7 +1112,7 @@ async def test_a_file_is_named_by_its_path_and_not_by_a_glob(index):
     assert {path for _, path in found} == {path for _, path in places}
 
 
-async def test_no_files_are_no_chunks_also_before_there_is_an_index(index):
+async def test_no_files_give_no_chunks_even_without_an_index(index):
     assert await index.search.files([], MAIN) == {}
     assert await index.search.files([(APP, "a.py")], MAIN) == {(APP, "a.py"): ()}
 
@@ -1151,7 +1151,9 @@ STEP = st.tuples(
 )
 @pytest.mark.parametrize("engine", ["local", pytest.param("weaviate", marks=pytest.mark.server)])
 @given(history=st.lists(STEP, min_size=1, max_size=6))
-async def test_any_history_leaves_what_the_twin_has(request, tmp_path_factory, engine, history):
+async def test_after_any_history_the_store_equals_its_in_memory_twin(
+    request, tmp_path_factory, engine, history
+):
     twin = MemoryChunkStore(dim=DIM)
     folder = tmp_path_factory.mktemp("index")
     sides = local(folder) if engine == "local" else weaviate(request.getfixturevalue, folder.name)

@@ -48,7 +48,7 @@ def test_a_value_is_read_back(cache):
     assert cache.get(list(values)) == tuple(values.values())
 
 
-def test_what_is_not_there_is_none_at_its_place(cache):
+def test_missing_keys_give_none_at_their_positions(cache):
     cache.put({key(1): b"one", key(3): b"three"})
     asked = [key(0), key(1), key(2), key(3), key(1)]
     assert cache.get(asked) == (None, b"one", None, b"three", b"one")

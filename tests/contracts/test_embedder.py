@@ -69,7 +69,7 @@ def test_documents_are_unit_rows_in_order(embedder):
     np.testing.assert_allclose(backwards[::-1], vectors, atol=1e-5)
 
 
-def test_no_documents_are_no_rows(embedder):
+def test_no_documents_give_no_rows(embedder):
     assert embedder.embed_documents([]).shape == (0, embedder.dim)
 
 
@@ -123,7 +123,7 @@ def test_a_returned_vector_is_the_callers_own(embedder):
 
 
 @pytest.mark.parametrize("text", ["where are retries counted", "retry " * 500, "::::"])
-def test_what_comes_at_once_is_the_querys_vector(embedder, text):
+def test_a_vector_that_is_ready_at_once_equals_that_of_the_query(embedder, text):
     caching = CachingEmbedder(embedder)
     quick = [one for one in (embedder, caching) if isinstance(one, QuickEmbedder)]
     expected = embedder.embed_query(text)

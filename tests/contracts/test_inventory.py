@@ -121,7 +121,7 @@ def vectors(stock, repositories, ref, most=1_000):
     return list(stock.inventory.vectors(repositories, ref, most=most))
 
 
-def test_a_store_that_knows_the_sizes_of_its_parts_tells_them(stock):
+def test_a_store_that_knows_the_sizes_of_its_parts_reports_them(stock):
     before = stock.inventory.sizes()
     if before is None:
         return

@@ -152,7 +152,7 @@ def test_registering_again_leaves_the_patterns_alone(ledger):
     assert patterns(ledger) == FilePatterns(("src/",))
 
 
-def test_a_name_that_is_registered_anew_has_no_patterns(ledger):
+def test_a_reregistered_name_has_no_patterns(ledger):
     ledger.set_patterns(APP, include=["src/"], exclude=["gen/"])
     ledger.unregister(APP)
     ledger.set_patterns(APP, include=["src/"], exclude=["gen/"])
@@ -174,7 +174,7 @@ def test_a_repository_has_no_label_until_it_gets_one_and_keeps_them(ledger):
     assert ledger.get(APP).label is None
 
 
-def test_a_name_that_is_registered_anew_has_no_label(ledger):
+def test_a_reregistered_name_has_no_label(ledger):
     ledger.set_label(APP, Label.PUBLIC)
     ledger.unregister(APP)
     ledger.set_label(APP, Label.PUBLIC)
@@ -214,7 +214,7 @@ def test_a_repository_that_was_planned_without_groups_gets_none(ledger):
     assert (ledger.groups(), ledger.groups_of(APP)) == ({}, ())
 
 
-def test_a_name_that_is_registered_anew_has_no_groups_until_it_is_planned(ledger):
+def test_a_reregistered_name_has_no_groups_until_it_is_planned(ledger):
     start(ledger, item(1), groups=("=1",))
     ledger.unregister(APP)
     assert ledger.groups() == {}
@@ -286,7 +286,7 @@ def test_a_run_that_is_over_or_of_no_repository_sets_no_groups(ledger):
     assert ledger.groups() == {}
 
 
-def test_a_ref_tells_the_patterns_of_its_last_complete_run(ledger):
+def test_a_ref_has_the_patterns_of_its_last_complete_run(ledger):
     run, advance = start(ledger, item(1), patterns="p1")
     assert [ref.patterns for ref in ledger.refs(APP)] == [""]
     drain(ledger, run, advance)
@@ -301,7 +301,7 @@ def test_a_ref_tells_the_patterns_of_its_last_complete_run(ledger):
     assert [ref.patterns for ref in ledger.refs(APP)] == [""]
 
 
-def test_a_ref_tells_when_its_indexed_commit_was_made(ledger):
+def test_a_ref_has_the_time_of_its_indexed_commit(ledger):
     run, advance = start(ledger, item(1), committed_at=1_700_000_000.0)
     assert [ref.committed_at for ref in ledger.refs(APP)] == [0.0]
     drain(ledger, run, advance)
@@ -421,7 +421,7 @@ def test_the_default_ref_and_unknown_ones_are_not_removed(ledger):
     assert (len(ledger.refs(APP)), ledger.refs_being_removed()) == (2, frozenset())
 
 
-def test_a_ref_that_is_being_removed_is_not_planned_and_anew_afterwards(ledger):
+def test_a_ref_is_not_planned_while_it_is_removed_and_is_new_afterwards(ledger):
     with_refs(ledger, "main", "dev")
     ledger.remove_ref(APP, RefName("dev"))
     run = ledger.create(APP, RefName("dev"))
@@ -577,7 +577,7 @@ def test_the_generation_grows_with_every_counted_file_and_removal(ledger):
 # runs
 
 
-def test_fingerprints_change_their_ending_after_the_index_was_built_anew(ledger):
+def test_fingerprints_change_their_ending_after_the_index_was_rebuilt(ledger):
     run, advance = start(ledger, item(1))
     drain(ledger, run, advance)
     other = RepositoryName("acme/other")
@@ -797,7 +797,7 @@ def test_a_file_is_counted_once_however_often_it_reports(ledger):
     assert ledger.run(run.id).done == 1
 
 
-def test_a_file_nobody_handed_out_is_not_counted(ledger):
+def test_a_file_that_was_not_handed_out_is_not_counted(ledger):
     run, _ = start(ledger, item(1))
     assert ledger.done(run.id, [indexed(item(9))]) == Advance()
     assert ledger.run(run.id).done == 0
@@ -1018,7 +1018,7 @@ def test_a_manifest_says_whether_a_run_gives_way(make):
     assert found == [(1,), (AHEAD,), (1,)]
 
 
-def test_what_a_run_spends_is_divided_by_its_weight(make):
+def test_the_time_of_a_run_is_divided_by_its_weight(make):
     ledger = make(worker_ttl_s=60)
     light, heavy = (
         ledger.create(RepositoryName(name), DEFAULT_REF).id for name in ("light", "heavy")
@@ -1154,7 +1154,7 @@ def test_a_run_says_why_it_is_not_pulled_yet(ledger):
     assert ledger.run(run.id).waits_for == ""
 
 
-def test_a_pull_that_is_given_up_after_its_run_was_cancelled_says_nothing(ledger):
+def test_a_pull_that_is_abandoned_after_its_run_was_cancelled_reports_nothing(ledger):
     run = ledger.create(APP, DEFAULT_REF)
     ledger.claim(run.id, worker="a")
     ledger.end(run.id, RunState.CANCELLED)

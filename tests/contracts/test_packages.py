@@ -43,7 +43,7 @@ def test_what_is_published_is_read_back(packages):
     assert packages.published_by("acme/none", DEFAULT_REF) == PublishedPackages({}, {})
 
 
-def test_what_many_publish_is_read_at_once(packages):
+def test_the_packages_of_many_repositories_are_read_at_once(packages):
     packages.publish("acme/ui", [DEFAULT_REF], publication(npm_ui=""))
     packages.publish("acme/old", ["v1"], publication(npm_old=""))
     packages.publish("acme/empty", [DEFAULT_REF], publication())
@@ -54,7 +54,7 @@ def test_what_many_publish_is_read_at_once(packages):
     assert packages.published_by_all([]) == {}
 
 
-def test_publishing_anew_withdraws_the_old(packages):
+def test_publishing_again_replaces_the_old_packages(packages):
     packages.publish("acme/ui", [DEFAULT_REF], publication(npm_ui="", npm_old=""))
     packages.publish("acme/ui", [DEFAULT_REF], publication(npm_ui="lib", npm_new=""))
 

@@ -47,7 +47,7 @@ def test_what_is_declared_is_listed_by_name(states):
     assert states.states() == (SyncState(OTHER), SyncState(DECLARED))
 
 
-def test_an_outcome_and_permissions_come_back_as_they_were_stored(states):
+def test_an_outcome_and_permissions_are_read_as_they_were_stored(states):
     states.declare([DECLARED])
     assert states.permissions("work") is None
     finish(states)

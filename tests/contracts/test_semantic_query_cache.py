@@ -73,7 +73,7 @@ async def test_of_equal_queries_the_latest_is_found(near):
     assert (await near.nearest("b", EAST))[0] == "second"
 
 
-async def test_a_vector_of_another_dimension_is_no_neighbour(near):
+async def test_a_vector_of_another_dimension_is_never_a_neighbour(near):
     await near.remember("b", vector(1, 0, 0, 0), "wide", ttl_s=LIFE_S)
 
     assert await near.nearest("b", EAST) is None

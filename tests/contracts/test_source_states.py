@@ -63,7 +63,7 @@ def only(states):
     return state
 
 
-def test_an_outcome_and_repositories_come_back_as_they_were_stored(states):
+def test_an_outcome_and_repositories_are_read_as_they_were_stored(states):
     states.declare([DECLARED])
     assert only(states) == SourceState(DECLARED)
     assert states.known("work") == ()

@@ -184,7 +184,7 @@ def test_many_names_are_looked_up_at_once(table):
     assert table.lookup_all([], repository=REPO, ref=MAIN) == {}
 
 
-def test_the_definitions_of_a_file_are_told_by_line(table):
+def test_the_definitions_of_a_file_are_listed_by_line(table):
     table.replace(
         REPO, [MAIN], {"a.py": [symbol("run", 9), symbol("load", 1)], "b.py": [symbol("load", 2)]}
     )

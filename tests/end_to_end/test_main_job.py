@@ -83,7 +83,7 @@ def logged(cluster, stage):
     return [json.loads(line) for line in lines if line.startswith("{")]
 
 
-def test_what_is_committed_is_found(cluster, git):
+def test_committed_code_is_found(cluster, git):
     git.commit({"app/cache.py": CACHE, "server/main.go": SERVER, "README.md": "# Demo\n"})
     with cluster.client() as client:
         run = client.index(str(git.folder), name="found")

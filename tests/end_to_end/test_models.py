@@ -145,7 +145,7 @@ def test_every_definition_is_summarised_and_a_copy_costs_no_call(
     assert stored_summaries(served_cluster, "second") == stored_summaries(served_cluster, "first")
 
 
-def test_what_a_file_is_for_is_asked_once_told_by_explain_and_shared_by_copies(
+def test_the_summary_of_a_file_is_made_once_shown_by_explain_and_shared_by_copies(
     served_cluster, served, git, files, mark
 ):
     whole = "\n\n".join(files.values())
@@ -193,7 +193,7 @@ def test_a_central_file_is_summarised_before_one_that_was_changed_later(
     assert ["load_0" in question for question in asked] == [True, False]
 
 
-def test_a_renamed_file_is_summarised_by_what_is_known(served_cluster, served, git, files):
+def test_a_renamed_file_reuses_cached_summaries(served_cluster, served, git, files):
     git.commit(files)
     with served_cluster.client() as client:
         client.index(str(git.folder), name="app")

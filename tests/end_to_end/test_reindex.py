@@ -275,7 +275,7 @@ async def test_killed_half_way_it_goes_on_after_a_reindex_to_what_is_published(
     assert len(await stored(static)) == len(before)
 
 
-async def test_the_new_index_is_the_one_that_indexing_anew_would_make(indexed, served, git, model):
+async def test_a_rebuilt_index_equals_a_newly_made_one(indexed, served, git, model):
     status, said = Rebuild(indexed, *to(model)).end()
     assert status == 0, said
     rebuilt = await stored(indexed)
@@ -434,9 +434,7 @@ async def test_no_summary_is_lost(described, model, variables):
     assert await sentences(described) == before
 
 
-async def test_summaries_that_nobody_can_read_are_given_up_on_demand_and_written_anew(
-    described, model
-):
+async def test_unreadable_summaries_are_dropped_on_request_and_written_again(described, model):
     before = await sentences(described)
     make_old(described)
 

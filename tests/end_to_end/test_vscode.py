@@ -234,7 +234,7 @@ def test_code_that_the_workspace_lacks_is_shown_explained_and_followed(open_edit
         assert lines == "5-5"
 
 
-def test_a_refused_token_is_told_and_not_kept(open_editor, served):
+def test_a_refused_token_is_reported_and_not_stored(open_editor, served):
     with open_editor() as page:
         enter_server(page, served.facts["http"], "wrong")
         page.wait_for_selector(".notification-list-item-message:has-text('token')")
@@ -271,7 +271,7 @@ def test_mcp_is_set_up_without_a_secret_in_the_file(open_editor, served, tmp_pat
     assert token_of(served.facts["grpc"], served.data) not in file.read_text()
 
 
-def test_a_gateway_that_is_away_is_told_and_its_return_noticed(open_editor, served):
+def test_an_unreachable_gateway_is_reported_and_its_return_noticed(open_editor, served):
     with open_editor() as page:
         connect(page)
         served.stop()

@@ -127,7 +127,7 @@ def test_a_label_decides_who_sees_a_repository(codelode):
     codelode("keys", "revoke", "reader")
 
 
-def test_a_new_key_is_told_what_it_does_not_see(codelode):
+def test_the_creator_of_a_key_is_told_what_it_does_not_see(codelode):
     created = codelode("keys", "create", "web", "--repos", "acme/web")
 
     assert "1 of the 1 matching repositories: they have no label" in created.err

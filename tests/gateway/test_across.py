@@ -128,7 +128,7 @@ async def test_the_order_of_indexing_does_not_matter(world, case):
     assert ends(await ask(world, path, repository=USER), "target") == sorted(expected)
 
 
-async def test_an_import_that_is_resolved_is_no_external_one(world):
+async def test_a_resolved_import_is_not_external(world):
     world.index(MAKER, RUST)
     world.index(USER, {"src/a.rs": "use net::tcp::Listener;\nuse serde::Serialize;\n"})
 
@@ -139,7 +139,7 @@ async def test_an_import_that_is_resolved_is_no_external_one(world):
     }
 
 
-async def test_a_module_that_is_imported_with_names_of_it_is_told_once(world):
+async def test_a_module_that_is_imported_with_some_of_its_names_is_listed_once(world):
     world.index(MAKER, RUST)
     world.index(USER, {"src/a.rs": "use net::sync::{self, Mutex};\n"})
 
@@ -211,7 +211,7 @@ async def test_a_file_is_used_only_by_those_that_import_something_of_it(world):
     assert await users("Quiet") == set()
 
 
-async def test_what_cannot_be_resolved_is_left_at_the_package_and_says_so(world):
+async def test_an_import_that_cannot_be_resolved_is_linked_by_name_only(world):
     world.index(MAKER, PYTHON)
     world.index(
         USER, {"a.py": "from acme.gone.far import x\n", "b.py": "from acme.sync import Mutex\n"}

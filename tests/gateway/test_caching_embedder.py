@@ -42,7 +42,7 @@ def test_a_query_is_embedded_once_within_the_hour(inner):
     assert inner.asked == ["retry", "retry"]
 
 
-def test_what_is_shared_cannot_be_changed(inner):
+def test_a_cached_vector_is_read_only(inner):
     with pytest.raises(ValueError, match="read-only"):
         CachingEmbedder(inner).embed_query("retry")[0] = 5
 

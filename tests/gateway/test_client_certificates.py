@@ -97,7 +97,7 @@ async def test_a_certificate_without_an_alternative_name_names_nobody(ask, clien
         await ask(clients.issue(common_name="admin"))
 
 
-async def test_beside_client_certificates_nobody_is_anonymous(ask, clients, gateway):
+async def test_with_client_certificates_no_caller_is_anonymous(ask, clients, gateway):
     with pytest.raises(Unauthenticated):
         await ask(port=gateway.port)
     with pytest.raises(Unauthenticated):  # that address does not verify certificates
@@ -171,7 +171,7 @@ async def test_headers_of_a_proxy_name_nobody_over_http(tmp_path):
 @pytest.mark.parametrize(
     "missing", ["listen_mtls", "tls_client_ca", ("tls_certificate", "tls_key")]
 )
-def test_what_client_certificates_need_is_said(files, missing):
+def test_the_error_names_the_settings_that_client_certificates_need(files, missing):
     left = {name: value for name, value in files.items() if name not in missing}
 
     with pytest.raises(InvalidSettings, match="client certificates need all of"):

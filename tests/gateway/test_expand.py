@@ -149,7 +149,7 @@ async def test_the_graph_is_read_by_repository_and_path(project, backends):
     assert {found.repository for found in state.related} == {HTTP}
 
 
-async def test_a_file_is_told_by_its_nearest_relation(project, backends, graph):
+async def test_a_related_file_has_its_nearest_relation(project, backends, graph):
     """`src/backoff.py` shares the folder of the hit, and two edges lead to it."""
     graph.replace(HTTP, [DEFAULT_REF], edges(("lib/log.py", IMPORTS, "src/backoff.py")))
 
@@ -169,7 +169,7 @@ async def test_files_that_the_ref_does_not_hold_are_left_out(project, backends):
     assert elsewhere.related == ()
 
 
-async def test_an_excluded_file_is_no_related_file(project, backends):
+async def test_an_excluded_file_is_not_a_related_file(project, backends):
     everything = await expanded(backends, project, related=50)
     some = await expanded(
         backends, project, related=50, filters=Filters(not_paths=("tests/**", "far.py"))

@@ -122,6 +122,6 @@ def test_lines_that_there_are_not_are_refused(read, path, start, end, says):
 
 
 @pytest.mark.parametrize("path", ["gone.py", "empty.py"])
-def test_a_file_that_the_index_does_not_hold_is_told(read, path):
+def test_a_file_that_is_not_indexed_is_reported(read, path):
     with pytest.raises(NotFound, match="acme/app holds no indexed file"):
         read(path)

@@ -132,7 +132,7 @@ def test_files_are_read_once_and_those_listed_least_recently_are_dropped():
         ({"repository": "acme/none"}, InvalidQuery, "there is no repository 'acme/none'"),
     ],
 )
-def test_what_cannot_be_listed_is_told(listed, given, error, says):
+def test_the_error_says_why_a_folder_cannot_be_listed(listed, given, error, says):
     with pytest.raises(error) as refused:
         listed(**given)
     assert says in str(refused.value)

@@ -19,7 +19,7 @@ ESCAPES = [r"\UFFFFFFFF", r"\U00110000", r"\Users", r"\uD800"]
 
 @pytest.mark.parametrize("escape", ESCAPES)
 @pytest.mark.parametrize("parse", PARSERS.values(), ids=PARSERS)
-def test_an_escape_that_is_no_character_is_told_with_its_line(tmp_path, parse, escape):
+def test_the_error_for_an_invalid_escape_names_its_line(tmp_path, parse, escape):
     path = tmp_path / "file.yaml"
     path.write_text(f'\n"C:{escape}": 1\n')
     file = FollowedFile(str(path), what="file", parse=parse, empty="none")

@@ -254,5 +254,5 @@ def test_the_first_place_of_a_trace_of_any_language_is_read(trace, path, line):
         *("v1.x line 4", "ASP.NET line 3", "Node.js line 80 limit", "vue.js (line 3)"),
     ],
 )
-def test_what_only_looks_like_a_place_is_none(query):
+def test_text_that_only_looks_like_a_location_is_not_one(query):
     assert frames(query) == ()

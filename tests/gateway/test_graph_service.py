@@ -125,7 +125,7 @@ async def test_links_lead_from_what_depends_to_what_it_depends_on(
     assert await ask(subject, relation, **fields) == expected
 
 
-async def test_callers_of_a_name_of_two_definitions_are_told_apart_by_imports(ask):
+async def test_imports_distinguish_the_callers_of_two_definitions_with_one_name(ask):
     assert await ask("load", "callers") == [
         "Store.get → load exact 1",
         "run → load imported 1",
@@ -176,7 +176,7 @@ def aliased(ask, backends, index, make_chunk):
     return ask
 
 
-async def test_callers_under_another_name_are_told_apart_by_where_it_is_from(aliased):
+async def test_callers_under_an_alias_are_distinguished_by_its_origin(aliased):
     assert await aliased("src/other.py", "callers") == [
         "load → parse exact 1",
         "load → load imported 1",
@@ -250,7 +250,7 @@ def twice(ask, backends, index, make_chunk):
 
 @pytest.mark.parametrize(("subject", "said"), SHARED, ids=["file", "symbol"])
 @pytest.mark.usefixtures("twice")
-async def test_a_subject_of_several_repositories_is_that_of_the_first_and_says_so(
+async def test_a_subject_in_several_repositories_means_the_first_and_adds_a_notice(
     channel, subject, said
 ):
     stub = graph_pb2_grpc.GraphServiceStub(channel)

@@ -137,7 +137,7 @@ def test_filters_of_chunks_admit_their_lines_alone(grep, filters, expected):
     assert [line.number for file in found for line in file.lines] == expected
 
 
-def test_a_pattern_without_trigrams_reads_the_files_inside_the_filters_and_says_so(grep):
+def test_a_pattern_without_trigrams_reads_the_filtered_files_and_adds_a_notice(grep):
     found, summary = grep("=", filters={"repositories": ["acme/other"]})
 
     assert 91 in [line.number for file in found for line in file.lines]

@@ -86,7 +86,7 @@ async def test_a_text_that_takes_too_long_is_given_up_and_the_next_one_is_highli
         await highlighter.close()
 
 
-async def test_an_answer_that_nobody_waits_for_is_not_taken_for_the_next_one(highlighter):
+async def test_an_abandoned_answer_is_not_returned_for_the_next_request(highlighter):
     first = asyncio.create_task(highlighter.lines(Code("b = 2\n", "python", "b.py")))
     await asyncio.sleep(0)
     first.cancel()
@@ -96,7 +96,7 @@ async def test_an_answer_that_nobody_waits_for_is_not_taken_for_the_next_one(hig
     assert await answered(highlighter, SMALL) == highlighted(SMALL)
 
 
-async def test_what_was_shown_last_is_kept_within_the_bound(highlighter, monkeypatch):
+async def test_the_latest_highlighted_texts_are_cached_up_to_a_bound(highlighter, monkeypatch):
     monkeypatch.setattr(highlighting, "MAX_KEPT_CHARS", 1_000)
     codes = [Code(f"value_{n} = {n}\n" * 8, "python", "a.py") for n in range(5)]
     made = [await highlighter.lines(code) for code in codes]

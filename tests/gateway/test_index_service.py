@@ -151,9 +151,7 @@ async def test_another_default_ref_is_indexed_by_a_run_of_its_own(indexing, ledg
 @pytest.mark.parametrize(
     ("ref", "is_told"), [("nope", True), ("dev", False), ("main", False), ("HEAD", False)]
 )
-async def test_a_default_ref_that_is_not_indexed_yet_is_said_to_be_so(
-    indexing, ledger, ref, is_told
-):
+async def test_a_default_ref_that_is_not_indexed_yet_is_reported(indexing, ledger, ref, is_told):
     ledger.register(Repository(NAME, URL, MAIN))
     for indexed in (MAIN, RefName("dev")):
         run = ledger.create(NAME, indexed)
@@ -486,7 +484,9 @@ async def test_an_unknown_repository_is_not_found_and_the_close_one_named(
     assert "did you mean 'acme/http'?" in message
 
 
-async def test_a_repository_that_left_with_its_first_run_is_told_with_the_reason(indexing, ledger):
+async def test_a_repository_that_is_removed_with_its_failed_first_run_is_reported_with_the_reason(
+    indexing, ledger
+):
     run = await start(indexing)
     ledger.end(run.id, RunState.FAILED, "the repository is empty", withdraws=True)
 

@@ -119,7 +119,7 @@ def test_a_malformed_call_gets_an_answer_that_says_what_is_wrong(channel, name, 
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_bytes_that_are_no_request_are_an_invalid_argument(channel, name):
+def test_bytes_that_are_not_a_request_are_an_invalid_argument(channel, name):
     path, method = METHODS[name]
     if not method.input_type.fields:
         pytest.skip("a message without fields accepts any field")

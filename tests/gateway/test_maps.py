@@ -140,7 +140,9 @@ def test_a_broker_that_is_away_leaves_no_map_waiting(world, ask):
         ),
     ],
 )
-def test_what_cannot_be_shown_is_told(world, ask, function, repositories, given, error, says):
+def test_the_error_says_why_a_map_cannot_be_shown(
+    world, ask, function, repositories, given, error, says
+):
     world.map(*BOTH)
     with pytest.raises(error) as refused:
         ask(function, *repositories, **given)

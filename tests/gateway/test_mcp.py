@@ -262,7 +262,7 @@ async def test_a_path_is_not_looked_up_in_the_folders_of_the_gateway(tmp_path, m
     assert there.replace("secret", "absent") == absent
 
 
-async def test_a_defect_is_told_by_the_id_under_which_the_log_has_it(tmp_path):
+async def test_a_defect_is_reported_with_the_request_id_of_its_log_entry(tmp_path):
     async with serving(tmp_path) as (client, gateway):
         object.__setattr__(gateway._dependencies, "coverage", None)
         with capture_logs() as logs:

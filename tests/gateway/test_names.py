@@ -290,7 +290,7 @@ async def test_the_imports_of_a_file_say_whose_name_it_uses_where_its_repository
     assert "acme/lib" not in (await meant(Visibility.of(["acme/both"]))).values()
 
 
-async def test_a_use_by_its_name_alone_comes_last_and_says_so(references):
+async def test_a_use_that_matches_only_by_name_is_last_and_marked(references):
     found, answer = await references("retry")
 
     assert found == [

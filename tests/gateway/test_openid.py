@@ -184,7 +184,7 @@ async def test_a_token_without_a_signature_is_refused(issuer, alg):
 
 
 @pytest.mark.parametrize("alg", ["HS256", "HS384", "HS512"])
-async def test_the_public_key_is_no_shared_secret(issuer, alg):
+async def test_the_public_key_is_not_accepted_as_a_shared_secret(issuer, alg):
     """An attacker signs with the bytes of the public key, which everybody has."""
     public = issuer.keys[0]
     for secret in (public.as_pem(private=False), json.dumps(public.as_dict(private=False))):
@@ -353,7 +353,7 @@ async def test_while_the_issuer_is_away_the_last_keys_are_used_for_a_while(issue
     assert (await keys.key("first")).kid == "first"
 
 
-async def test_an_issuer_that_is_away_is_asked_less_and_less(issuer, keys, clock):
+async def test_an_unreachable_issuer_is_asked_at_growing_intervals(issuer, keys, clock):
     issuer.is_away = True
     for _ in range(600):
         with pytest.raises(Unavailable):
@@ -403,7 +403,7 @@ async def test_keys_that_cannot_verify_safely_are_left_out(issuer, keys):
     ],
     ids=["empty", "page", "list", "no keys", "no list", "deep", "huge"],
 )
-async def test_keys_that_are_no_keys_make_the_issuer_unavailable(issuer, keys, body):
+async def test_an_invalid_key_set_makes_the_issuer_unavailable(issuer, keys, body):
     issuer.body = body
 
     with pytest.raises(Unavailable, match=issuer.url):

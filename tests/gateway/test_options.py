@@ -28,7 +28,7 @@ def test_a_preset_is_taken_by_name(preset):
     assert options({"preset": preset.upper()}) == PRESETS[preset]
 
 
-def test_what_a_request_sets_wins_over_its_preset_also_when_it_sets_zero():
+def test_options_of_a_request_override_its_preset_even_with_zero():
     made = options({"preset": "thorough", "expand": {"related": 0}, "retrieve": {"window": 30}})
 
     assert (made.expand.related, made.retrieve.window) == (0, 30)

@@ -186,7 +186,7 @@ async def test_the_gate_compares_cosines_and_not_scores(backends, candidate):
     assert paths(state.ranking) == ["a.py", "b.py"]
 
 
-async def test_without_vectors_the_gate_stays_open_and_says_so(backends, candidate):
+async def test_without_vectors_the_gate_stays_open_and_a_notice_is_added(backends, candidate):
     state = await ordered(backends, [candidate("a.py", similarity=None)], confidence=0.5)
 
     assert not state.has_abstained
@@ -249,7 +249,7 @@ async def test_only_all_copies_are_compared_across_repositories(backends, candid
     assert (len(together.ranking), len(together.duplicates)) == (1, 1)
 
 
-async def test_texts_that_only_begin_alike_are_no_duplicates(backends, candidate):
+async def test_texts_with_only_an_equal_beginning_are_not_duplicates(backends, candidate):
     given = [candidate(f"{n}.py", f"def retry ( call{n} ): ...") for n in range(3)]
 
     state = await ordered(backends, given, duplicate_similarity=0.92)
@@ -328,7 +328,9 @@ def test_centrality_by_blend_is_six_to_four(candidate):
     assert [place.score for place in found] == pytest.approx([0.6 + 0.4 * 0.1, 0.4])
 
 
-async def test_on_a_sparse_graph_centrality_is_off_and_says_so(backends, graph, candidate):
+async def test_on_a_sparse_graph_centrality_is_off_and_a_notice_is_added(
+    backends, graph, candidate
+):
     graph.replace(HTTP, [DEFAULT_REF], imports(("a.py", "b.py")))
     given = [candidate("a.py", keyword=2.0), candidate("b.py")]
 
@@ -392,7 +394,7 @@ def test_a_grade_is_a_number_from_0_to_100(answer, expected):
     assert grade(answer) == expected
 
 
-async def test_an_answer_that_is_no_number_counts_50(backends, model, candidate):
+async def test_an_answer_that_is_not_a_number_counts_as_50(backends, model, candidate):
     model.answers = [lambda prompt: "fine" if "a.py" in prompt else "20"]
 
     state = await ordered(
@@ -476,7 +478,7 @@ class Missing:
 
 
 @pytest.mark.parametrize("encoder", [None, Missing()], ids=["not configured", "not installed"])
-async def test_without_the_cross_encoder_the_order_stays_and_says_so(
+async def test_without_the_cross_encoder_the_order_stays_and_a_notice_is_added(
     chunks, embedder, candidate, encoder
 ):
     backends = Backends(chunks, embedder, cross_encoder=encoder)

@@ -238,7 +238,7 @@ async def test_the_longer_address_decides_and_of_equal_ones_neither(world):
     assert await world.sees(ANN) == {"acme/app", "acme/lib"}
 
 
-async def test_a_connection_that_is_no_longer_declared_governs_nothing(world):
+async def test_a_connection_that_is_no_longer_declared_grants_nothing(world):
     world.grant(ann=["app"])
     world.catalog.set_label("acme/lib", Label.PUBLIC)
     assert await world.sees(ANN) == {"acme/app"}

@@ -105,7 +105,7 @@ async def test_every_stage_is_timed_in_order(chunks, embedder):
     assert all(timing.took_ms >= 0 for timing in timings)
 
 
-async def test_an_absent_embedder_degrades_to_keywords_and_says_so(
+async def test_without_the_embedder_keywords_are_searched_and_a_notice_is_added(
     index, chunks, away_embedder, make_chunk
 ):
     index(make_chunk("retry.py", "def retry(): ..."))

@@ -290,7 +290,7 @@ CODE = (
 
 
 @pytest.mark.parametrize("code", CODE)
-def test_parentheses_of_code_and_messages_are_no_groups(code):
+def test_parentheses_in_code_and_messages_are_not_groups(code):
     parts = parts_of(code)
 
     assert not any(isinstance(one, WrittenGroup) for one in parts.texts)
@@ -446,7 +446,7 @@ async def test_what_is_excluded_is_left_out(hits):
     assert paths == {"tests/test_retry.py", "docs/retry.md"}
 
 
-async def test_a_text_that_is_nowhere_leaves_hits_that_are_only_similar(hits):
+async def test_a_text_that_occurs_nowhere_leaves_only_similar_hits(hits):
     answer = await hits('"retry until it never works"')
 
     assert answer.hits
@@ -492,7 +492,7 @@ async def test_an_answer_says_when_not_all_files_were_read(world, hits, monkeypa
     assert not any("no searched code has the texts" in one for one in answer.notices)
 
 
-async def test_a_chunk_that_is_no_candidate_is_found_by_its_text(world, hits):
+async def test_a_chunk_that_is_not_a_candidate_is_found_by_its_text(world, hits):
     many = {f"src/retry_{n}.py": FILES["src/retry.py"].replace("works", f"{n}") for n in range(60)}
     world.index("acme/many", {**many, "z.py": "def other():\n    return 'a needle retries'\n"})
 
@@ -508,7 +508,7 @@ async def test_hidden_code_is_not_found_by_its_text(hits):
     assert {one.repository for one in hidden.hits} <= {"acme/app"}
 
 
-async def test_an_expression_that_is_wrong_is_told_with_its_place(hits):
+async def test_the_error_for_an_invalid_expression_names_its_position(hits):
     with pytest.raises(InvalidQuery, match=r"'/\(a/' at character 15 is not a regular expression"):
         await hits("lang:go retry /(a/")
     with pytest.raises(InvalidQuery, match="only filters and exclusions"):
@@ -526,7 +526,7 @@ async def test_an_expression_that_is_wrong_is_told_with_its_place(hits):
         ),
     ],
 )
-async def test_a_text_of_a_query_that_is_wrong_is_told_without_options_of_exact_search(
+async def test_the_error_for_an_invalid_text_in_a_query_names_no_options_of_exact_search(
     hits, query, told
 ):
     with pytest.raises(InvalidQuery) as refused:
@@ -815,7 +815,7 @@ async def test_only_named_repositories_are_said_to_be_incomplete(ask, world):
     ]
 
 
-async def test_a_name_beside_a_glob_is_said_to_be_incomplete(ask, grep, world):
+async def test_a_repository_named_beside_a_glob_is_reported_as_incomplete(ask, grep, world):
     for name in ("new/one", "other/two"):
         world.ledger.register(Repository(RepositoryName(name), f"https://host/{name}"))
         world.ledger.create(RepositoryName(name), "HEAD")

@@ -95,7 +95,7 @@ def test_a_second_chunk_of_a_file_makes_room_for_another_file():
     assert added.tolist() == [0, SAME_FILE, 0, 2 * SAME_FILE]
 
 
-def test_no_candidates_are_no_ranking():
+def test_no_candidates_give_no_ranking():
     assert ranked(analysis("retry"), []) == ()
 
 
@@ -406,7 +406,7 @@ def test_a_query_that_describes_a_change_wants_its_tests_and_documents_too(candi
     assert feature(features.test, "how are calls retried", *given) == [1.0, 0.0, 0.0]
 
 
-def test_a_package_called_tools_is_no_example(candidate):
+def test_a_package_called_tools_is_not_an_example(candidate):
     given = (
         candidate("src/main/java/tools/jackson/Parser.java"),
         candidate("core/src/main/java/tools/Parser.java"),
@@ -522,7 +522,7 @@ def test_a_query_is_found_as_it_is_written(candidate, query, content, value):
         ("request", [0.0, 0.0, 0.0]),
     ],
 )
-def test_names_are_told_apart_by_their_case(candidate, query, values):
+def test_names_that_differ_only_by_case_are_distinguished(candidate, query, values):
     given = (
         candidate("a.rs", "trait FromRequest {}", symbol="FromRequest"),
         candidate("b.rs", "fn from_request() {}", symbol="router.from_request"),

@@ -90,7 +90,7 @@ async def test_providers_are_found_with_few_reads(ask):
     assert calls < 12
 
 
-async def test_a_level_that_is_too_large_is_followed_in_part_and_told(ask, monkeypatch):
+async def test_a_level_that_is_too_large_is_followed_in_part_and_reported(ask, monkeypatch):
     monkeypatch.setattr(repositories, "MAX_LOOKUPS", 25)
 
     links, notices, _ = await ask(10, 0, reverse=True)
@@ -105,7 +105,7 @@ async def test_a_level_that_is_too_large_is_followed_in_part_and_told(ask, monke
     ("number", "reverse", "most", "told"),
     [(0, True, 30, "3 of 5"), (8, False, 12, "12 of 14")],
 )
-async def test_one_repository_with_too_many_packages_is_followed_in_part_and_told(
+async def test_a_repository_with_too_many_packages_is_followed_in_part_and_reported(
     ask, monkeypatch, number, reverse, most, told
 ):
     monkeypatch.setattr(repositories, "MAX_LOOKUPS", most)

@@ -497,7 +497,7 @@ async def names(address, authority):
     return {name for _, name in found}
 
 
-async def test_a_caller_that_leaves_while_it_sends_a_body_is_no_defect():
+async def test_a_caller_that_disconnects_during_its_body_raises_timed_out():
     sent = [
         {"type": "http.request", "body": b"{", "more_body": True},
         {"type": "http.disconnect"},

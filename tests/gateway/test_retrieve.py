@@ -259,7 +259,9 @@ async def test_a_missed_threshold_is_reported_with_the_best_similarity(backends,
 
 
 @pytest.mark.usefixtures("project")
-async def test_staged_without_vectors_searches_chunks_and_says_so(chunks, away_embedder):
+async def test_staged_search_without_vectors_searches_chunks_and_adds_a_notice(
+    chunks, away_embedder
+):
     state = await retrieve(SearchState(query(**STAGED)), Backends(chunks, away_embedder))
 
     assert state.candidates

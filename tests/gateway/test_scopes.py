@@ -152,7 +152,7 @@ async def test_the_first_indexed_ref_of_a_scope_is_searched_unless_another_is_as
         await found(world, principal=blind, scope="acme", ref="main")
 
 
-async def test_a_ref_that_only_hidden_repositories_of_a_scope_have_is_no_ref_of_it(world):
+async def test_a_scope_does_not_show_refs_that_only_hidden_repositories_have(world):
     world.index("lib/http", FILES, ref="merger")
     told = "'merger' is no ref of the scope 'secretly'; there are: HEAD"
     with pytest.raises(InvalidQuery, match=told):
@@ -342,7 +342,7 @@ async def test_a_new_repository_of_a_scope_keeps_its_pages(world):
     assert (await service.search(world.dependencies, ADMIN, later)).hits
 
 
-async def test_an_exclusion_of_a_scope_that_excludes_nothing_is_no_mistake_of_the_caller(world):
+async def test_an_exclusion_of_a_scope_that_excludes_nothing_causes_no_notice(world):
     scope = 'scopes:\n  a: {paths: ["!gone/**", "**"]}'
     world.dependencies = in_force(world.dependencies, scope)
     request = SearchRequest("retry", GivenFilters(scope="a", not_paths=("away/**",)))
@@ -353,7 +353,7 @@ async def test_an_exclusion_of_a_scope_that_excludes_nothing_is_no_mistake_of_th
     assert "away/**" in told[0]
 
 
-async def test_a_scope_without_code_is_said(world):
+async def test_a_scope_without_code_is_reported(world):
     world.dependencies = in_force(world.dependencies, 'scopes:\n  a: {paths: ["gone/**"]}')
     request = SearchRequest("retry", GivenFilters(scope="a"))
     answer = await service.search(world.dependencies, READER, request)

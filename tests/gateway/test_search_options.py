@@ -124,7 +124,7 @@ async def test_every_preset_answers(service):
         assert (await service.Search(request(options={"preset": preset}))).hits
 
 
-async def test_what_was_abstained_from_is_said(service):
+async def test_an_abstention_is_reported(service):
     response = await service.Search(request(options={"rank": {"confidence": 0.99}}))
 
     assert response.abstained
@@ -440,14 +440,14 @@ async def test_a_semantic_cache_shares_no_answer_across(service, other):
     assert not (await service.Search(other)).cached
 
 
-async def test_the_same_meaning_in_a_changed_index_is_searched_anew(service, ledger):
+async def test_a_similar_query_to_a_changed_index_is_searched_again(service, ledger):
     await service.Search(request("how to retry a call"))
     ledger.unregister(RepositoryName("another"))
 
     assert not (await service.Search(request("How to retry a call?"))).cached
 
 
-async def test_what_holds_as_long_as_the_index_is_kept_with_its_remarks(service):
+async def test_an_answer_is_cached_with_its_notices(service):
     options = {"analyze": {"infer_filters": True}}
     for is_cached in (False, True):
         response = await service.Search(request("function that does a retry", options=options))
@@ -578,7 +578,7 @@ def parsed(indexed, index, symbols):
     return build
 
 
-async def test_all_definitions_of_a_file_are_told_with_their_own_lines(service, parsed):
+async def test_all_definitions_of_a_file_are_listed_with_their_lines(service, parsed):
     """Also those that share a chunk with others."""
     path = parsed("def again():\n    return 1\n\n\ndef now(): ...\n\n\ndef later(): ...\n")
 

@@ -305,7 +305,7 @@ ABSENT = "no definition is named {}, and the name occurs nowhere there: the hits
         ("wo wird der client gespeichert", [], False),
     ],
 )
-async def test_a_name_or_words_that_exist_nowhere_are_told(
+async def test_names_and_words_that_exist_nowhere_are_reported(
     search, index, make_chunk, query, said, is_unmatched
 ):
     index(make_chunk("src/pool.py", "class SessionPool: ...", symbol="SessionPool"))
@@ -326,9 +326,7 @@ async def test_the_neighbour_of_a_misspelt_name_comes_first(search, index, make_
     assert (response.hits[0].path, response.unmatched) == ("src/a.py", True)
 
 
-async def test_a_name_that_is_used_but_not_defined_is_no_match_for_a_definition(
-    search, index, make_chunk
-):
+async def test_a_name_that_is_only_used_does_not_match_as_a_definition(search, index, make_chunk):
     index(make_chunk("a.js", "useEffect(run)"), make_chunk("b.js", "def use_effects(): 1"))
 
     response = await search(Request(query="useEffect"))
@@ -378,9 +376,7 @@ async def test_an_exclusion_that_leaves_nothing_out_says_so(search):
     )
 
 
-async def test_a_type_of_block_of_the_authors_own_is_found_without_a_word(
-    search, index, make_chunk
-):
+async def test_an_unknown_block_type_is_accepted_without_a_notice(search, index, make_chunk):
     index(make_chunk("a.yaml", "kind: Rollout", block_type="Rollout"))
 
     response = await search(Request(query="rollout", filters=Filters(block_types=["Rollout"])))

@@ -492,7 +492,7 @@ async def test_the_issuer_of_an_ended_session_forgets_its_refresh_token(tmp_path
 
 
 @pytest.mark.parametrize("endpoint", [None, "http://elsewhere.example/revoke"])
-async def test_a_session_ends_where_the_issuer_cannot_be_told(tmp_path, issuer, endpoint):
+async def test_a_session_ends_even_if_its_token_cannot_be_revoked(tmp_path, issuer, endpoint):
     issuer.description = {"revocation_endpoint": endpoint}
     held = held_with(tmp_path, issuer)
     id = await held.open(expiring(issuer, 300))

@@ -63,7 +63,7 @@ async def test_a_sync_waits_until_the_workers_have_read_the_file(
 
 
 @pytest.mark.parametrize("sync", SYNCS.values(), ids=SYNCS)
-async def test_a_file_that_no_worker_reads_is_told(given, monkeypatch, sync):
+async def test_a_sources_file_that_no_worker_has_read_is_reported(given, monkeypatch, sync):
     monkeypatch.setattr(declared, "READ_WITHIN_S", 0.0)
     with pytest.raises(Unavailable, match="have not read the sources file yet"):
         await sync(given, ROOT)

@@ -104,7 +104,7 @@ async def test_users_outside_of_the_filters_are_left_out(search):
     assert {hit.path for hit in found} == {"tests/test_pool.py"}
 
 
-async def test_a_name_that_nobody_defines_is_searched_as_any_query(search):
+async def test_a_name_that_nothing_defines_is_searched_like_any_query(search):
     assert places(await search("who calls nothing_of_this_name")) == places(
         await search("who  calls nothing_of_this_name")
     )
@@ -126,7 +126,7 @@ ABSENT = "no definition is named {}, and the name occurs nowhere there: the hits
         ("references to drain", [], False),
     ],
 )
-async def test_a_name_that_nothing_defines_is_said_to_have_no_users(
+async def test_a_notice_says_that_a_name_that_nothing_defines_has_no_users(
     answer, text, told, is_unmatched
 ):
     found = await answer(text)
@@ -138,7 +138,7 @@ async def test_the_users_of_the_name_that_is_spelt_most_like_it_come_first(searc
     assert (await search("opn_pool callers"))[0].path == "app/stop.py"
 
 
-async def test_a_name_that_the_caller_may_not_see_is_said_to_be_absent(world, answer):
+async def test_a_name_that_the_caller_may_not_see_is_reported_as_absent(world, answer):
     world.index("secret/app", {"a.py": "def frobnicate_pool():\n    return 1\n"})
     one = Principal("bob", Role.READER, Visibility.of(["acme/app"]))
     asked = "who calls frobnicate_pool"

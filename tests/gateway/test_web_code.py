@@ -150,7 +150,7 @@ async def test_a_name_is_looked_up_beside_the_code(browser, code):
     assert [found["href"] for found, _ in Page(part).all("a", class_="open")] == places
 
 
-async def test_a_name_of_another_repository_and_an_unknown_one_are_told(code):
+async def test_names_of_other_repositories_are_shown_and_unknown_ones_are_reported(code):
     elsewhere = Page(await code("use.py", repository="acme/other", name="load"))
     unknown = Page(await code("use.py", repository="acme/other", name="nothing_of_that_name"))
 
@@ -191,7 +191,7 @@ async def test_a_text_that_no_lexer_finishes_is_shown_without_colours(code):
         ({"colour": "1"}, 400, "colour: is unknown"),
     ],
 )
-async def test_what_cannot_be_shown_is_told_with_a_remedy(code, given, status, says):
+async def test_the_page_says_why_code_cannot_be_shown(code, given, status, says):
     response = await code(**{"path": "src/store.py", **given})
 
     assert response.status_code == status

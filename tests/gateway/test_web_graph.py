@@ -119,14 +119,14 @@ async def test_without_a_subject_the_page_asks_for_one(browser):
         ("symbol=retry&repository=acme/http&ref=mian", 400, "did you mean 'main'"),
     ],
 )
-async def test_what_cannot_be_shown_is_told_with_a_remedy(browser, query, status, says):
+async def test_the_page_says_why_code_cannot_be_shown(browser, query, status, says):
     response = await browser.get(f"/graph?{query}")
 
     assert response.status_code == status
     assert says in Page(response).text
 
 
-async def test_hidden_repositories_are_no_nodes(browser):
+async def test_hidden_repositories_are_not_nodes(browser):
     await as_key(browser, "reader", ["acme/http"])
     page = Page(await browser.get("/graph?repository=acme/http&path=src/client.js"))
     assert "acme/web" not in page.text

@@ -119,7 +119,7 @@ async def test_a_map_with_a_hidden_repository_is_not_named(opened):
         ("/map/places?repository=acme/app&point=0", 404, "have it made first"),
     ],
 )
-async def test_what_cannot_be_shown_is_told_with_a_remedy(opened, path, status, says):
+async def test_the_page_says_why_code_cannot_be_shown(opened, path, status, says):
     page = Page(await opened[0].get(path))
 
     assert page.status == status

@@ -198,7 +198,7 @@ async def test_a_page_of_another_site_starts_nothing(opened):
         ("/repositories", {f"field{n}": "1" for n in range(20)}, 400, "is no form of this page"),
     ],
 )
-async def test_a_wrong_form_is_told(browser, path, form, status, says):
+async def test_an_invalid_form_is_reported(browser, path, form, status, says):
     refused = await browser.post(path, data=form)
 
     assert refused.status_code == status

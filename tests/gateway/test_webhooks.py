@@ -578,7 +578,7 @@ async def test_wrong_signatures_are_limited_and_right_ones_go_on(tmp_path):
     assert right.status_code in (202, 429)
 
 
-async def test_a_signed_body_that_is_no_event_is_told_so(gitea):
+async def test_a_signed_body_that_is_not_an_event_is_refused_with_the_reason(gitea):
     for body in (b"", b"[]", b"\xff", b"{", b'{"ref": 7}', b'{"ref": null}', b"[" * 100_000, b"{}"):
         response = await gitea.send(body)
 

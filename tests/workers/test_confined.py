@@ -35,7 +35,7 @@ def fail():
     raise NotFound("there is none")
 
 
-def test_a_result_and_an_error_come_back():
+def test_a_call_returns_its_result_or_raises_its_error():
     assert call(divmod, 7, 2) == (3, 1)
     with pytest.raises(NotFound, match="there is none"):
         call(fail)

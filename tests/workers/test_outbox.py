@@ -114,7 +114,7 @@ def _without(found: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]
     return {name: value for name, value in found.items() if name not in names}
 
 
-def test_what_waits_before_a_priority_is_seen(app: Celery, redis: Redis) -> None:
+def test_messages_of_a_higher_priority_are_recognised(app: Celery, redis: Redis) -> None:
     outbox = CeleryOutbox(app)
     found = []
     for priority in (Priority.LATE_BULK, Priority.BULK, Priority.LATE, Priority.FIRST):

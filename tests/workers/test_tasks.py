@@ -230,7 +230,9 @@ def test_a_run_waits_until_its_repository_has_left_however_long_that_takes(own, 
     assert own.ledger.claim(run, worker="another")
 
 
-def test_a_first_run_of_what_cannot_be_found_leaves_its_report_and_no_registration(own, messages):
+def test_a_failed_first_run_of_a_missing_repository_leaves_a_report_but_no_registration(
+    own, messages
+):
     run = start(own)  # no source at that URL is allowed or there
     own.ledger.register(Repository(APP, "/nowhere/app"))
 
@@ -256,7 +258,7 @@ def test_a_repository_that_was_indexed_stays_when_a_run_of_it_fails(own):
     assert own.ledger.get(APP) is not None
 
 
-def test_a_removed_ref_is_cleared_up_by_whoever_looks_next(own, messages):
+def test_the_next_reader_cleans_up_a_removed_ref(own, messages):
     dev = RefName("dev")
     for ref in (DEFAULT_REF, dev):
         own.ledger.register(Repository(APP, "https://example.org/app", DEFAULT_REF))

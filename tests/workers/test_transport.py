@@ -69,7 +69,7 @@ def unacknowledged(redis: Redis) -> Any:
     return redis.hlen(f"{PREFIX}unacked"), redis.zcard(f"{PREFIX}unacked_index")
 
 
-def test_a_message_brings_those_behind_it_as_far_as_the_worker_may_hold_them(
+def test_a_message_fetches_the_following_ones_up_to_the_prefetch_limit(
     worker: Worker, redis: Redis
 ) -> None:
     worker.send("parse", 12)
@@ -158,7 +158,7 @@ def test_what_is_not_acknowledged_goes_back_with_the_connection(
     assert sorted(other.numbers()) == [1, 2, 3, 4]
 
 
-def test_what_is_given_back_is_in_the_queue_again(worker: Worker, redis: Redis) -> None:
+def test_a_requeued_message_is_in_the_queue_again(worker: Worker, redis: Redis) -> None:
     worker.send("parse", 3)
     worker.connection.drain_events(timeout=5)
     worker.messages[1].reject(requeue=True)

@@ -61,7 +61,7 @@ def test_a_writer_waits_however_long_a_swap_takes(swap, monkeypatch, wait_for):
     assert order == ["swap", "write"]
 
 
-def test_a_swap_waits_for_those_that_write(swap):
+def test_a_swap_waits_for_writers(swap):
     order, is_waiting = [], threading.Event()
 
     def wait_and_swap():
@@ -127,7 +127,7 @@ with RedisIndexSwap(connect({redis_url!r})).running():
         pass
 
 
-def test_a_hold_that_was_lost_says_so(swap, redis):
+def test_a_lost_hold_raises_unavailable(swap, redis):
     with swap.running() as hold:
         redis.delete("codelode:reindex:running")
         with pytest.raises(Unavailable, match="lost its lock"):
@@ -142,7 +142,7 @@ def test_a_hold_is_kept_for_as_long_as_it_takes(swap, redis, monkeypatch):
         hold.check()
 
 
-def test_what_is_built_is_remembered_until_it_is_forgotten(swap):
+def test_the_state_of_a_rebuild_is_kept_until_it_is_forgotten(swap):
     swap.begin({"name": "new"})
     swap.note(MAIN_REF, {"a.py": "1", "b.py": "2"})
     swap.note(MAIN_REF, {"a.py": "3"}, gone=("b.py",))

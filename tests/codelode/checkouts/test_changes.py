@@ -50,7 +50,7 @@ def test_a_file_that_an_editor_replaces_is_a_change(work, copy):
     assert work.git("show", "refs/worktree/codelode/worktree:a.py") == "a = 2"
 
 
-def test_what_git_writes_is_no_change_but_another_branch_is(work, copy):
+def test_files_that_git_writes_are_not_a_change_but_another_branch_is(work, copy):
     work.git("branch", "other")
     work.git("checkout", "--quiet", "other")
     work.commit({"b.py": "b = 1\n"})

@@ -156,7 +156,7 @@ def test_a_shared_folder_of_hooks_indexes_only_what_was_asked_for(
     assert set(contents(shared)) == {"commit-msg"}
 
 
-def test_two_repositories_share_a_hook_that_is_no_shell_script(work, hooks_of, home, tmp_path):
+def test_two_repositories_share_a_hook_that_is_not_a_shell_script(work, hooks_of, home, tmp_path):
     shared, other = home / "hooks", tmp_path / "other"
     share(home, shared)
     subprocess.run(["git", "init", "-q", other], check=True)

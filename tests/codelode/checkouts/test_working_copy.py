@@ -150,9 +150,7 @@ def test_each_linked_work_tree_has_a_snapshot_of_its_own(work, copy, tmp_path):
     assert side == "a = 'side'"
 
 
-def test_a_folder_inside_stands_for_its_checkout_wherever_git_variables_point(
-    work, copy, monkeypatch
-):
+def test_a_folder_in_a_checkout_means_the_checkout_despite_git_variables(work, copy, monkeypatch):
     work.write({"sub/c.py": "c = 1\n"})
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     monkeypatch.setenv("GIT_INDEX_FILE", "/nowhere/index")
@@ -177,7 +175,7 @@ def test_a_branch_or_tag_of_the_same_name_is_refused(work, copy, kind):
         require_no_namesake(checkout)
 
 
-def test_what_is_no_checkout_is_an_error_that_says_why(work, tmp_path):
+def test_the_error_says_why_a_folder_is_not_a_checkout(work, tmp_path):
     (tmp_path / "plain").mkdir()
     bare = tmp_path / "bare.git"
     subprocess.run(["git", "init", "-q", "--bare", bare], check=True)
@@ -201,7 +199,7 @@ def test_a_checkout_that_goes_or_breaks_is_an_error(work, copy):
         copy.snapshot()
 
 
-def test_a_path_of_bytes_that_are_no_text_is_kept(work, copy):
+def test_a_path_of_bytes_that_are_not_text_is_kept(work, copy):
     name = os.fsdecode(b"caf\xe9.py")
     (work.folder / name).write_text("x = 1\n")
     copy.snapshot()

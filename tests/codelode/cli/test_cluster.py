@@ -146,7 +146,7 @@ def test_a_file_of_operators_that_cannot_be_used_ends_the_start_with_its_line(tm
     assert data_folder.members(tmp_path / "data") == frozenset()
 
 
-def test_what_was_indexed_is_found(up):
+def test_indexed_code_is_found(up):
     answer = up.codelode("search", "greet_everybody", "--json")
 
     assert answer.returncode == 0, answer.stderr
@@ -389,7 +389,7 @@ def test_the_password_of_redis_is_on_no_command_line_and_in_no_log(up):
         assert password not in file.read_bytes(), file
 
 
-def test_a_killed_worker_comes_back(up):
+def test_a_killed_worker_is_restarted(up):
     before = up.child("pull")
 
     os.kill(before, signal.SIGKILL)

@@ -241,7 +241,7 @@ def test_ctrl_c_ends_with_130(codelode, monkeypatch):
     ids=lambda args: " ".join(args),
 )
 @pytest.mark.parametrize("are_both", [False, True], ids=["stdout", "stdout and stderr"])
-def test_a_reader_that_has_seen_enough_is_no_error(gateway, tmp_path, args, are_both):
+def test_a_reader_that_stops_early_is_not_an_error(gateway, tmp_path, args, are_both):
     gateway.hits = gateway.hits * 10
     gateway.repositories = [index_pb2.Repository(name="acme/http")]
     environment = {**os.environ, "CODELODE_SERVER": gateway.address, "CODELODE_DATA": str(tmp_path)}

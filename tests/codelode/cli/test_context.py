@@ -39,7 +39,7 @@ def test_a_budget_that_is_set_by_its_name_wins(served, gateway, given, budget, r
     assert (assemble.budget_tokens, assemble.reserved_tokens) == (budget, reserved)
 
 
-def test_a_budget_that_is_no_number_is_refused_by_name(served, gateway):
+def test_a_budget_that_is_not_a_number_is_refused_by_name(served, gateway):
     answer = served("context", "retry", "--set", "assemble.budget_tokens=many")
 
     assert answer.status == 2

@@ -92,7 +92,7 @@ def test_the_file_of_a_dead_cluster_is_not_believed(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", json.dumps({"pid": 1})])
-def test_a_spoilt_file_is_no_cluster(tmp_path, text):
+def test_a_damaged_file_does_not_describe_a_cluster(tmp_path, text):
     with data_folder.locked(tmp_path):
         (tmp_path / "run" / "up.json").write_text(text)
 

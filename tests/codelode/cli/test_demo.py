@@ -90,7 +90,7 @@ def test_outside_of_a_checkout_a_repository_has_to_be_named(codelode, tmp_path, 
     assert "codelode demo URL_OR_PATH" in answer.err
 
 
-def test_what_cannot_be_indexed_is_named_before_a_cluster_starts(codelode, tmp_path):
+def test_a_repository_that_cannot_be_indexed_is_named_before_a_cluster_starts(codelode, tmp_path):
     answer = codelode("demo", str(tmp_path / "nowhere"))
 
     assert answer.status == 2

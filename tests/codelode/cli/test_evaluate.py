@@ -258,7 +258,7 @@ def test_queries_are_made_from_a_history(served, gateway, checkout, tmp_path):
     assert served("eval", str(file)).status == 0
 
 
-def test_merges_reverts_and_bulk_changes_are_no_queries(served, history, tmp_path):
+def test_merges_reverts_and_bulk_changes_give_no_queries(served, history, tmp_path):
     file = tmp_path / "mine.json"
     history.commit("The very first commit", **dict.fromkeys("abcdefgh", "1"))
     history.git("checkout", "-q", "-b", "feature")
@@ -277,7 +277,7 @@ def test_merges_reverts_and_bulk_changes_are_no_queries(served, history, tmp_pat
     ]
 
 
-def test_the_files_of_each_commit_are_told_apart(served, history, tmp_path):
+def test_the_history_gives_the_files_of_each_commit_whatever_their_names(served, history, tmp_path):
     file = tmp_path / "mine.json"
     odd = {"line\nbreak": "1", "ümlaut and blank": "1"}
     history.commit("The very first commit", a="1", **odd)

@@ -125,7 +125,7 @@ def test_a_wrong_depth_ends_with_two(address, codelode, depth):
     assert "depth" in answer.err
 
 
-def test_an_unknown_relation_names_those_there_are(address, codelode):
+def test_the_error_for_an_unknown_relation_names_the_known_ones(address, codelode):
     answer = codelode("graph", "a.py", "--relation", "cals", "--server", address)
 
     assert answer.status == 2

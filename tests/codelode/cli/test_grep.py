@@ -94,7 +94,7 @@ def test_json_is_one_object_with_the_matches_and_the_summary(served, matches):
     assert found["summary"]["count"] == 3
 
 
-def test_nothing_found_is_status_1_and_a_stop_is_told(served, gateway):
+def test_the_status_is_1_if_nothing_is_found_and_a_stop_is_reported(served, gateway):
     gateway.is_long = True
 
     answer = served("grep", "nowhere")

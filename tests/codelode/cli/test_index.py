@@ -136,7 +136,7 @@ def test_a_run_without_all_its_summaries_says_how_many(served, gateway, make_run
     assert "`codelode enrich acme/http` writes the missing summaries\n" in answer.err
 
 
-def test_what_a_run_waits_for_is_said_once_while_it_waits(served, gateway, make_run):
+def test_the_reason_why_a_run_waits_is_printed_once(served, gateway, make_run):
     ollama, weaviate = "Ollama does not answer", "Weaviate does not answer: start it"
     reasons = [weaviate, weaviate, ollama, weaviate, "", weaviate]
     seen = [make_run("indexing", total=4, done=1, waits_for=reason) for reason in reasons]
@@ -228,7 +228,7 @@ def test_default_sends_the_ref_and_prints_the_run(served, gateway):
     assert (asked.repository, asked.ref) == ("acme/http", "release-2")
 
 
-def test_what_a_run_did_unexpectedly_is_said_after_it(served, gateway, make_run):
+def test_notices_of_a_run_are_printed_after_it(served, gateway, make_run):
     said = ["the default ref is now dev, no longer main", "v1 is gone"]
     gateway.watches = [[make_run("complete", total=1, done=1, notices=said)]]
 
@@ -264,7 +264,7 @@ def test_an_empty_ref_does_not_remove_the_repository(served, gateway):
 
 
 @pytest.mark.parametrize("command", ["failures", "retry"])
-def test_a_mistyped_ref_of_an_indexed_repository_is_no_lasting_failure(
+def test_a_mistyped_ref_of_an_indexed_repository_leaves_no_failure(
     served, gateway, make_run, command
 ):
     gateway.nothing_to_retry = True
@@ -352,7 +352,7 @@ def test_failures_tell_what_was_left_out_beside_them(served, gateway, failed_fil
 
 
 @pytest.mark.parametrize("command", ["failures", "retry"])
-def test_a_repository_whose_last_run_failed_is_not_said_to_be_well(
+def test_a_repository_whose_last_run_failed_is_not_reported_as_healthy(
     served, gateway, make_run, command
 ):
     gateway.nothing_to_retry = True
@@ -375,7 +375,7 @@ def test_a_repository_whose_last_run_failed_is_not_said_to_be_well(
     assert served(command).status == 2
 
 
-def test_a_repository_of_which_nothing_is_indexed_yet_is_not_said_to_be_well(served, gateway):
+def test_a_repository_without_an_index_is_not_reported_as_healthy(served, gateway):
     gateway.repositories = [repository(revision="")]
     gateway.runs = []
 
@@ -399,7 +399,9 @@ def test_an_interrupted_wait_leaves_the_run_going(served, gateway, make_run, mon
     assert len(gateway.requests) == 2  # started and watched, not cancelled
 
 
-def test_a_wait_says_that_the_gateway_went_away_and_goes_on(served, gateway, make_run, monkeypatch):
+def test_a_waiting_command_reports_the_loss_of_the_gateway_and_continues(
+    served, gateway, make_run, monkeypatch
+):
     monkeypatch.setattr(watching, "WATCH_SILENCE_S", 0.0)
     gateway.watches = [[make_run("pulling"), "break"], *[["break"]] * 2, [make_run("complete")]]
 

@@ -207,7 +207,9 @@ def test_the_rights_of_a_file_and_a_link_to_it_stay(tmp_path):
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_every_agent_is_told_and_its_file_is_gone_after_undoing(codelode, home, agent, monkeypatch):
+def test_every_agent_is_configured_and_its_new_file_is_removed_on_undo(
+    codelode, home, agent, monkeypatch
+):
     told = codelode("mcp", "install", agent, "--yes")
     path = AGENTS[agent].file(None)
     assert path.is_relative_to(home)

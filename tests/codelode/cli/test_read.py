@@ -9,7 +9,7 @@ import pytest
 from codelode.v1 import search_pb2
 
 
-def test_lines_are_printed_and_what_they_are_is_told(served):
+def test_lines_are_printed_with_their_source(served):
     answer = served("read", "src/retry.py:9-10", "--repo", "acme/http")
 
     assert answer.status == 0
@@ -17,7 +17,7 @@ def test_lines_are_printed_and_what_they_are_is_told(served):
     assert answer.err == "acme/http src/retry.py at aaaaaaa: lines 9-10 of 12\n"
 
 
-def test_the_rest_of_a_long_file_is_told(served, gateway):
+def test_the_rest_of_a_long_file_is_mentioned(served, gateway):
     gateway.is_long = True
 
     assert served("read", "src/retry.py").err == (

@@ -98,7 +98,7 @@ def test_no_program_at_all_names_the_remedy(path, monkeypatch):
         redis_server.locate()
 
 
-def test_a_killed_server_comes_back_with_its_data(real_servers, tmp_path):
+def test_a_killed_server_restarts_with_its_data(real_servers, tmp_path):
     folder = tmp_path / "data with blanks"
     with server(folder, "--appendfsync", "always") as (_, url), connect(url) as client:
         client.rpush("queue", *range(1000))
@@ -253,7 +253,7 @@ def test_a_server_that_ended_is_not_waited_for(nobodys):
     assert not isinstance(caught.value, TimedOut)
 
 
-def test_an_answer_from_somebody_elses_server_is_not_taken(redis_url):
+def test_an_answer_is_not_accepted_after_our_own_server_has_ended(redis_url):
     with pytest.raises(Unavailable, match="ended while it started"):
         redis_server.wait_ready(redis_url, is_alive=lambda: False)
 

@@ -174,7 +174,7 @@ def test_a_hurry_skips_all_patience(data, said):
     assert data_folder.members(data) == frozenset()
 
 
-def test_a_dead_child_starts_again_and_this_is_said(supervisor, data, said):
+def test_a_dead_child_is_restarted_and_reported(supervisor, data, said):
     supervisor.start(child("worker", WORKER))
     step_until(supervisor, lambda: not supervisor.not_ready())
     before = pid_of(data, "worker")
@@ -327,7 +327,7 @@ def test_a_child_that_cannot_start_again_keeps_no_other_from_being_stopped(super
     assert data_folder.members(data) == frozenset()
 
 
-def test_a_verbose_supervisor_shows_what_children_say(data, said):
+def test_a_verbose_supervisor_shows_the_output_of_children(data, said):
     with Supervisor(
         data, environment=os.environ, announce=said.append, show_logs=True
     ) as supervisor:

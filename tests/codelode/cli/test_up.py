@@ -238,7 +238,7 @@ def test_an_index_of_another_embedder_or_schema_is_named_before_anything_starts(
     assert list((tmp_path / "data" / "logs").iterdir()) == []
 
 
-def test_a_misspelt_setting_is_told_at_the_start(codelode, monkeypatch):
+def test_a_misspelt_setting_is_reported_at_startup(codelode, monkeypatch):
     monkeypatch.setenv("CODELODE_WINDOWS", "1")
     monkeypatch.setenv("CODELODE_COLOUR", "1")
     monkeypatch.setenv("CODELODE_LISTEN", "0.0.0.0:0")  # so that it ends at once
@@ -251,7 +251,7 @@ def test_a_misspelt_setting_is_told_at_the_start(codelode, monkeypatch):
     )
 
 
-def test_a_sources_file_that_cannot_be_used_is_told_at_the_start(codelode, monkeypatch, tmp_path):
+def test_an_invalid_sources_file_is_reported_at_startup(codelode, monkeypatch, tmp_path):
     file = tmp_path / "sources.yaml"
     file.write_text("connections:\n  - name: work\n    kind: gitty\n")
     monkeypatch.setenv("CODELODE_SOURCES", str(file))

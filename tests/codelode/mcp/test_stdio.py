@@ -160,7 +160,7 @@ def test_a_wrong_request_is_an_error_of_the_protocol(start, line, code):
     assert pipes.read()["error"]["code"] == code
 
 
-def test_a_line_that_is_no_message_does_not_end_the_session(start):
+def test_a_line_that_is_not_a_message_does_not_end_the_session(start):
     pipes = start()
     pipes.begin()
 

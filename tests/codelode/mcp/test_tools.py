@@ -78,7 +78,7 @@ def test_the_filters_are_those_of_the_command_line():
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS.keys())
-def test_a_schema_has_nothing_that_says_nothing(tool):
+def test_a_schema_has_no_redundant_entries(tool):
     made = schema(tool.arguments)
     fields = made["properties"]
 

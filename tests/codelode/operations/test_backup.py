@@ -358,7 +358,7 @@ def test_workers_that_run_are_named(cluster, folder):
         cluster.restore(folder, is_forced=True)
 
 
-def test_a_folder_that_cannot_take_it_is_told(cluster, folder):
+def test_an_unusable_folder_for_a_backup_is_reported(cluster, folder):
     with pytest.raises(NotIndexed, match="there is no index"):
         cluster.save(folder)
     shutil.rmtree(folder)
@@ -438,7 +438,7 @@ def test_mirrors_come_back_where_they_were_asked_for(cluster, folder):
     assert told[-1] == "restoring mirrors"
 
 
-def test_of_mirrors_that_were_not_saved_nothing_is_told(cluster, folder):
+def test_mirrors_that_were_not_saved_are_not_reported(cluster, folder):
     cluster.index("a.py")
     cluster.save(folder)
     cluster.wreck()

@@ -173,7 +173,7 @@ def world(redis, redis_url, tmp_path):
     made.store.close()
 
 
-def test_a_sources_file_that_cannot_be_used_is_told_with_its_line(tmp_path):
+def test_the_error_in_a_sources_file_names_its_line(tmp_path):
     file = tmp_path / "sources.yaml"
     assert problem_of(load_settings().sources, sources.read) == ""
     settings = load_settings(sources=str(file))
@@ -184,7 +184,7 @@ def test_a_sources_file_that_cannot_be_used_is_told_with_its_line(tmp_path):
     assert problem_of(settings.sources, sources.read) == ""
 
 
-def test_a_scopes_file_that_cannot_be_used_is_told_with_its_line(tmp_path):
+def test_the_error_in_a_scopes_file_names_its_line(tmp_path):
     file = tmp_path / "scopes.yaml"
     settings = load_settings(scopes=str(file))
     assert "cannot read the scopes file" in problem_of(settings.scopes, scopes.read)
@@ -276,7 +276,7 @@ def test_a_label_too_many_leaves_the_chunk_where_it_belongs(world):
     assert world.references.names(APP, DEFAULT_REF, ["a.py"]) == {"a.py": ()}
 
 
-def test_what_is_left_of_a_removed_repository_goes(world):
+def test_leftovers_of_a_removed_repository_are_removed(world):
     world.index()
     world.write(LIB)
     world.packages.publish(LIB, [DEFAULT_REF], PublishedPackages({"npm:lib": ""}, {}))
@@ -392,7 +392,7 @@ def test_a_batch_that_is_being_stored_is_waited_for(world):
     assert "b.py" in world.inventory.counts(APP)
 
 
-def test_an_empty_ledger_is_not_taken_for_an_order_to_remove_everything(world):
+def test_an_empty_ledger_does_not_remove_everything(world):
     world.write()
 
     with pytest.raises(Corrupt, match="the ledger has no repository"):

@@ -80,7 +80,7 @@ def test_the_first_sentence_is_kept(answer, kept):
         "announcement",
     ],
 )
-def test_an_answer_that_is_no_sentence_is_refused(answer):
+def test_an_answer_that_is_not_a_sentence_is_refused(answer):
     assert clean(answer, fence=FENCE) == ""
 
 

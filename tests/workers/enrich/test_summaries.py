@@ -124,14 +124,14 @@ def test_blank_pieces_have_no_place_in_the_list(enricher, piece, parsed):
     assert found.summaries.chunks == ("Returns every value.",)
 
 
-def test_a_chunk_that_says_itself_what_it_does_is_not_asked_for(enricher, piece, parsed):
+def test_a_self_explanatory_chunk_is_not_summarised(enricher, piece, parsed):
     enrich, _ = enricher()
     (found,) = enrich("run", [("a.py", parsed(piece("x = 1")))], importers={})
     assert (found.summaries.chunks, found.summaries.missing) == (("",), 0)
     assert enrich.model.prompts == []
 
 
-def test_no_files_are_no_summaries(enricher):
+def test_no_files_give_no_summaries(enricher):
     enrich, _ = enricher()
     assert enrich("run", [], importers={}) == ()
 
@@ -242,7 +242,7 @@ def test_what_the_model_has_nothing_to_say_of_is_neither_made_nor_missing_nor_as
     assert again.model.prompts == []
 
 
-def test_a_model_that_says_nothing_at_all_is_asked_again(enricher, piece, parsed):
+def test_a_model_that_returns_nothing_is_asked_again(enricher, piece, parsed):
     enrich, _ = enricher(rejects)
     file = [("a.py", parsed(*(piece(f"{n} {BODY}", line=n) for n in range(1, 12))))]
     (found,) = enrich("run", file, importers={})
@@ -254,7 +254,7 @@ def test_a_model_that_says_nothing_at_all_is_asked_again(enricher, piece, parsed
 SLOW_AT_TIMES = fails(TimedOut("slow"), at="slow")
 
 
-def test_a_failed_question_is_not_taken_for_one_without_an_answer(enricher, piece, parsed):
+def test_a_failed_summary_is_not_cached_as_an_empty_one(enricher, piece, parsed):
     enrich, _ = enricher(SLOW_AT_TIMES)
     files = alone(parsed, piece(f"slow {BODY}"), piece(BODY, line=2))
     assert sums(enrich("run", files, importers={})) == (1, 1)

@@ -61,7 +61,7 @@ def test_a_map_that_is_not_wanted_ends(world):
         make(APP, world.chunks, world.ledger, MemoryChunkMaps())
 
 
-def test_why_a_map_failed_is_told(tmp_path):
+def test_the_reason_why_a_map_failed_is_reported(tmp_path):
     maps = MemoryChunkMaps()
     maps.begin(WAITING)
     make_confined(load(data=tmp_path, redis_url="redis://127.0.0.1:1/0"), maps, APP)

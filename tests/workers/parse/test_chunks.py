@@ -309,7 +309,7 @@ def test_an_overlap_is_never_more_than_the_chunk_before():
     assert all(after.overlap <= len(before.content) for before, after in pairwise(pieces))
 
 
-def test_blank_text_is_no_overlap():
+def test_blank_text_gives_no_overlap():
     text = "word " * 280 + "\n" * 3_000 + "other " * 280
     pieces = parse_text(text, "a.txt")
     blank = [at for at, piece in enumerate(pieces) if not piece.content.strip()]

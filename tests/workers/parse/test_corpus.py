@@ -78,7 +78,7 @@ def test_a_hundred_thousand_symbols_are_bounded(path):
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "a.c", "git lfs pointer"),
     ],
 )
-def test_a_file_that_is_no_source_has_a_reason(data, path, reason):
+def test_a_file_that_is_not_source_code_has_a_reason(data, path, reason):
     assert guard(data, path=path, max_bytes=1_000_000) == reason
 
 

@@ -112,7 +112,7 @@ def test_items_in_the_arms_of_macro_blocks_are_symbols_and_templates_of_code_are
     assert parsed.symbols[4].doc == "Counts a poll."
 
 
-def test_arguments_that_are_no_code_define_nothing():
+def test_arguments_that_are_not_code_define_nothing():
     assert found(TABLES)[1] == []
 
 

@@ -96,7 +96,7 @@ def test_a_query_that_crashes_is_given_up(monkeypatch):
     assert "it crashes (SIGKILL)" in parsed.health.detail
 
 
-def test_files_not_named_after_a_language_are_no_queries(tmp_path):
+def test_files_not_named_after_a_language_are_not_read_as_queries(tmp_path):
     for name in ("python.scm", "klingon.scm", "notes.txt"):
         (tmp_path / name).write_bytes(ROUTES)
     assert list(own_queries.in_folder(tmp_path)) == ["python"]

@@ -97,5 +97,5 @@ def test_ids_are_the_same_every_time_and_differ_within_a_file(parsed_files):
         assert len(set(once)) == len(once)
 
 
-def test_a_binary_file_with_nuls_is_not_taken_for_utf_16():
+def test_a_binary_file_with_nuls_is_not_decoded_as_utf_16():
     assert parse(b"\0\x01" * 100 + b"\0\0", path="a.bin").health.detail == ""

@@ -160,7 +160,7 @@ def test_halves_of_surrogate_pairs_in_a_notebook_are_replaced():
     "text",
     ["{}", "[]", '{"cells": 1}', '{"cells": [{"cell_type": "code", "source": [1, null]}]}', "{"],
 )
-def test_json_that_is_no_notebook_has_no_symbols(text):
+def test_json_that_is_not_a_notebook_has_no_symbols(text):
     parsed = parse(text.encode(), path="a.ipynb")
     assert parsed.symbols == ()
     assert "".join(piece.content for piece in parsed.pieces) == text

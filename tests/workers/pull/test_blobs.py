@@ -76,13 +76,13 @@ def test_a_content_of_megabytes_is_read_whole(source, mirrors, repository, blobs
 
 
 @pytest.mark.parametrize("blob", ["f" * 40, "", "HEAD", "main:empty", "f" * 39, "x\ny", "--batch"])
-def test_what_is_no_blob_of_the_mirror_is_not_found(pulled, blobs, blob):
+def test_an_id_that_is_not_a_blob_of_the_mirror_is_not_found(pulled, blobs, blob):
     with pytest.raises(NotFound):
         blobs.read(NAME, BlobId(blob))
     assert blobs.read(NAME, blob_id(b"\n")) == b"\n"
 
 
-def test_a_commit_or_tree_is_no_file(pulled, blobs, source):
+def test_a_commit_or_tree_is_not_a_file(pulled, blobs, source):
     for name in ("main", "main^{tree}"):
         with pytest.raises(NotFound):
             blobs.read(NAME, BlobId(source.git("rev-parse", name)))
@@ -111,7 +111,7 @@ def test_a_killed_reader_is_replaced(reader_pids, pulled, blobs):
     assert len(reader_pids) == 2
 
 
-def test_what_a_later_sync_brought_can_be_read(pulled, blobs, source, mirrors, repository):
+def test_blobs_of_a_later_sync_can_be_read(pulled, blobs, source, mirrors, repository):
     blobs.read(NAME, blob_id(b"\n"))
     source.commit({"new": "new"})
     mirrors.sync(repository)

@@ -90,7 +90,9 @@ def test_an_ignore_file_that_is_too_large_fails_the_run_and_is_not_read_whole(
         assert objects.read(f"{revision}:a.py") == b"a"
 
 
-def test_a_large_file_that_only_marks_a_folder_is_no_ignore_file(mirrors, repository, source):
+def test_a_large_file_that_only_marks_a_folder_is_not_read_as_an_ignore_file(
+    mirrors, repository, source
+):
     files = {"package.json": " " * 5_000, "dist/a.js": "a", "src/a.js": "a"}
     revision = source.commit(files)
     mirrors.sync(repository)

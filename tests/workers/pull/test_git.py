@@ -311,7 +311,7 @@ def _transports(host):
     return [line for line in _children(host) if "remote-http" in line]
 
 
-def test_what_watches_a_git_ends_with_it(tmp_path, monkeypatch, wait_for):
+def test_the_watcher_of_a_git_process_ends_with_it(tmp_path, monkeypatch, wait_for):
     """Checks that what git leaves on purpose, such as a cache of credentials, stays."""
     left = tmp_path / "left"
     _fake_git(tmp_path, monkeypatch, f"sleep 300 >/dev/null 2>&1 & echo $! $$ > {left}; echo ran")

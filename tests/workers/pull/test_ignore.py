@@ -36,7 +36,7 @@ def reason(path, tree=None, *, size=10, mode=0o100644):
         ("build/config.js", ""),
     ],
 )
-def test_the_defaults_leave_out_what_is_no_source(path, word):
+def test_the_defaults_leave_out_files_that_are_not_source_code(path, word):
     assert reason(path) == word
 
 
@@ -115,7 +115,7 @@ def test_codelodeignore_forces_in_below_a_folder_that_it_leaves_out():
 
 
 @pytest.mark.parametrize("path", ["a.png", "a.zip"])
-def test_codelodeignore_cannot_force_in_what_is_no_text_or_too_large(path):
+def test_codelodeignore_cannot_include_binary_or_too_large_files(path):
     tree = {".codelodeignore": "!*\n"}
     assert reason(path, tree) in ("media", "archive")
     assert reason("a.py", tree, size=5000) == "too_large"
@@ -180,7 +180,7 @@ def test_of_excluded_patterns_the_last_one_about_the_nearest_decides():
     assert chosen("a/keep/b.py", exclude=["a/", "!a/keep/"]) == ""
 
 
-def test_the_operator_cannot_force_in_what_is_no_text_or_too_large():
+def test_the_operator_cannot_include_binary_or_too_large_files():
     assert chosen("a.png", include=["*.png"], exclude=["!*"]) == "media"
     assert chosen("a.py", include=["*"], exclude=["!*"], size=5000) == "too_large"
 

@@ -136,7 +136,7 @@ def test_the_beginning_of_several_commit_ids_is_refused_with_them(mirrors, repos
 
 
 @pytest.mark.parametrize("ref", ["missing", "mai", "f" * 40, "abc1234", "refs/notes/x"])
-def test_an_unknown_ref_is_named_with_what_there_is_instead(mirrors, repository, source, ref):
+def test_the_error_for_an_unknown_ref_names_the_known_ones(mirrors, repository, source, ref):
     first = source.commit({"a.py": "a"})
     source.git("update-ref", "refs/notes/x", first)
     mirrors.sync(repository)
@@ -156,7 +156,7 @@ def test_at_most_ten_branches_are_named(mirrors, repository, source):
 
 
 @pytest.mark.parametrize("ref", ["--output=/tmp/x", "a b", "main^{tree}", "main:a.py", "@{u}"])
-def test_an_expression_is_no_ref(mirrors, repository, source, ref):
+def test_an_expression_is_refused_as_a_ref(mirrors, repository, source, ref):
     source.commit({"a.py": "a"})
     mirrors.sync(repository)
     with pytest.raises(InvalidQuery, match="ref"):
@@ -337,7 +337,7 @@ def test_a_broken_source_gives_git_s_reason_and_leaves_the_name_out(mirrors, rep
     assert mirrors.resolve(NAME) == ("main", revision)
 
 
-def test_a_half_made_clone_is_no_mirror(mirrors, repository, source):
+def test_an_incomplete_clone_is_not_a_mirror(mirrors, repository, source):
     revision = source.commit({"a.py": "a"})
     half = mirrors.git_dir(NAME).with_suffix(".part")
     (half / "objects").mkdir(parents=True)
@@ -415,7 +415,7 @@ def test_a_repository_registered_with_another_url_follows_that(mirrors, reposito
     assert mirrors.resolve(NAME) == ("main", revision)
 
 
-def test_a_removed_mirror_is_gone_and_removing_it_again_is_no_error(mirrors, repository, source):
+def test_a_mirror_can_be_removed_twice(mirrors, repository, source):
     source.commit({"a.py": "a"})
     mirrors.sync(repository)
     mirrors.remove(NAME)

@@ -191,7 +191,7 @@ def test_a_run_that_does_not_end_leaves_the_rest_to_the_next(world):
 @pytest.mark.parametrize(
     "other", ["parser 1, store weaviate, model-1 ≤ 10", "parser 1, store local, model-2"]
 )
-def test_another_index_is_filled_and_what_was_not_stored_in_one_is_not_taken_for_it(world, other):
+def test_files_that_are_stored_in_one_index_do_not_count_as_stored_in_another(world, other):
     paths = world.index()
     run, manifest, advance = world.plan(fingerprint=other)
     assert ({item.path for item in manifest.items}, manifest.is_rebuild) == (paths, True)
@@ -236,7 +236,7 @@ def test_summaries_that_a_run_was_to_make_and_did_not_are_left_to_the_next(world
     assert world.index() == set()
 
 
-def test_a_ref_that_becomes_the_default_one_is_not_taken_for_indexed(world, source):
+def test_a_ref_that_becomes_the_default_one_does_not_count_as_indexed(world, source):
     world.index()
     source.commit({"src/e.py": "e"}, branch="dev", parent="refs/heads/main")
     world.index(RefName("dev"))
@@ -299,7 +299,9 @@ def test_the_default_ref_of_a_repository_of_a_connection_follows_its_source(two_
     assert (default(world), refs(world)) == (("trunk", True), {"dev", "trunk"})
 
 
-def test_a_default_ref_that_somebody_chose_stays_until_it_is_to_follow_again(two_branches, source):
+def test_a_default_ref_that_a_user_chose_stays_until_it_follows_the_host_again(
+    two_branches, source
+):
     world = two_branches
     world.rules = RepositoryRules()
     world.index()

@@ -32,6 +32,6 @@ def test_only_so_many_commits_are_looked_at(source, monkeypatch):
     assert recently_changed(source.path, last) == (B,)
 
 
-def test_an_option_is_no_revision(source):
+def test_an_option_is_refused_as_a_revision(source):
     with pytest.raises(NotFound):
         recently_changed(source.path, "--output=x")

@@ -220,7 +220,7 @@ def test_a_key_that_the_host_does_not_know_is_refused(mirrors, repository, tmp_p
         mirrors.sync(repository)
 
 
-def test_a_key_that_cannot_be_read_is_told_before_ssh_is_asked(mirrors, repository, monkeypatch):
+def test_an_unreadable_key_is_reported_before_ssh_runs(mirrors, repository, monkeypatch):
     monkeypatch.setenv("OF_LIB", "canary")
 
     with pytest.raises(InvalidSettings, match="has no credentials for this host") as raised:

@@ -193,7 +193,7 @@ async def test_every_ref_and_repository_is_built(world):
     assert len(world.embedder.texts) == 4  # what two refs share is embedded once
 
 
-async def test_what_changes_between_two_looks_is_caught_up(world):
+async def test_a_build_catches_up_with_changes_made_meanwhile(world):
     world.index({"a.py": "def a(): 1\n", "b.py": "def b(): 2\n", "c.py": "def c(): 3\n"})
     other = RepositoryName("acme/other")
     world.ledger.register(Repository(other, "https://example.org/acme/other", MAIN))
@@ -367,7 +367,7 @@ class Dies(BaseException):
 
 
 @pytest.mark.parametrize("step", ["restamp", "forget"])
-async def test_what_dies_right_after_publishing_is_finished_later(world, step):
+async def test_a_rebuild_that_dies_right_after_publishing_is_finished_later(world, step):
     world.index({"a.py": "def a(): 1\n"})
     world.swap.begin({"name": world.shadow.name, "replaces": "old"})
 
@@ -500,7 +500,7 @@ async def test_a_query_that_is_too_large_is_not_even_read(world):
 
 
 @pytest.mark.parametrize("reason", ["symlink", "submodule"])
-async def test_what_is_no_file_is_no_query(world, reason):
+async def test_a_skipped_query_is_not_used(world, reason):
     world.index({"a.py": ROUTED}, skipped={QUERY: (world.blobs.add(ROUTES), reason)})
 
     world.build()(before="old")
@@ -649,7 +649,7 @@ def _dies(data, path, own, max_file_bytes):
     return wire.dump_parsed(parsed, max_file_bytes=max_file_bytes)
 
 
-def test_the_start_of_a_parser_is_no_time_of_a_file(world, monkeypatch):
+def test_the_start_of_a_parser_does_not_count_towards_the_timeout_of_a_file(world, monkeypatch):
     monkeypatch.setattr(content, "get_context", lambda _: multiprocessing.get_context("fork"))
     monkeypatch.setattr(content, "bound_memory", lambda: multiprocessing.Event().wait(2.5))
     world.contents.timeout_s = 2

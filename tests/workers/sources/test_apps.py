@@ -124,7 +124,7 @@ def test_a_token_is_renewed_before_it_expires(following, github):
     assert (outcome.error, github.asked.count(MINT)) == ("", len(pages))
 
 
-def test_a_token_that_stays_refused_is_told_with_the_words_of_the_host(following, github):
+def test_a_token_that_stays_refused_is_reported_with_the_message_of_the_host(following, github):
     github.lifetime_s = -1
     outcome = following.run()
 
@@ -140,7 +140,7 @@ def test_a_token_that_stays_refused_is_told_with_the_words_of_the_host(following
         ("installation", "404 (Not Found)"),
     ],
 )
-def test_an_app_that_is_not_accepted_is_told_with_a_remedy_and_changes_nothing(
+def test_a_refused_app_is_reported_with_a_remedy_and_changes_nothing(
     following, github, file, breaks, words
 ):
     following.run()
@@ -166,7 +166,7 @@ def test_a_key_that_cannot_be_read_is_named_and_never_quoted(following, tmp_path
     assert "canary" not in told(following)
 
 
-def test_a_public_key_is_no_key_of_an_app(following, tmp_path, key):
+def test_a_public_key_is_refused_as_the_key_of_an_app(following, tmp_path, key):
     (tmp_path / "app.pem").write_bytes(key.as_pem(private=False))
 
     assert "holds no private RSA key" in following.run().error
@@ -223,7 +223,7 @@ def test_the_token_of_git_reads_content_alone(credentials, repository, github):
     assert list(github.permissions.values()) == [{"contents": "read"}]
 
 
-def test_an_app_that_may_not_read_content_is_told_at_once_with_the_remedy(
+def test_an_app_without_read_access_is_reported_at_once_with_the_remedy(
     credentials, repository, github
 ):
     github.granted = {"metadata"}
@@ -246,7 +246,7 @@ def cloned(credentials, repository, github, tmp_path):
     return made
 
 
-def test_a_token_that_git_finds_refused_is_made_anew_once(cloned, repository, github):
+def test_a_token_that_the_host_refuses_to_git_is_renewed_once(cloned, repository, github):
     github.made = dict.fromkeys(github.made, 0)  # as after the app was installed again
     cloned.sync(repository)
     assert github.asked.count(MINT) == 2

@@ -325,7 +325,7 @@ def test_a_former_name_that_nothing_has_at_the_host_leaves_with_the_next_listing
     assert (renamed.ledger.get(old), renamed.outbox.forgotten) == (None, [old])
 
 
-def test_a_repository_that_is_registered_for_a_plan_is_no_name_of_one_that_is_listed(world, github):
+def test_a_repository_registered_for_a_plan_does_not_take_the_name_of_a_listed_one(world, github):
     trial, hand = RepositoryName("trial"), RepositoryName("by-hand")
     for name, place in ((trial, "open"), (hand, "tools")):
         world.ledger.register(Repository(name, f"{github.url}/acme/{place}.git"))
@@ -361,9 +361,7 @@ def test_a_name_of_an_admin_that_was_never_read_is_not_read_with_the_token(
 
 
 @pytest.mark.parametrize(("label", "kept"), [(Label.PUBLIC, None), (None, None)])
-def test_a_repository_made_anew_does_not_have_the_label_of_the_one_before(
-    world, github, label, kept
-):
+def test_a_new_repository_at_the_same_url_does_not_inherit_the_label(world, github, label, kept):
     world.run()
     world.done()
     name = RepositoryName("acme/open")
@@ -374,7 +372,7 @@ def test_a_repository_made_anew_does_not_have_the_label_of_the_one_before(
     assert world.ledger.labels()[name] is kept
 
 
-def test_a_repository_made_anew_under_a_former_name_does_not_have_its_label(renamed, github):
+def test_a_new_repository_with_a_former_name_does_not_inherit_the_label(renamed, github):
     old = RepositoryName("acme/open")
     renamed.ledger.set_label(old, Label.PUBLIC)
     renamed.ledger.set_patterns(old, include=("src/",), exclude=())
@@ -577,7 +575,7 @@ def test_a_first_run_that_failed_is_repeated_also_if_many_began_after_it(world, 
     assert world.told() == {(Action.UPDATE, failing.repository)}
 
 
-def test_a_first_run_that_failed_is_repeated_also_if_nobody_remembers_it(world, monkeypatch):
+def test_a_failed_first_run_is_repeated_even_without_a_record_of_it(world, monkeypatch):
     monkeypatch.setattr("workers.sources.following.RUNS_LOOKED_AT", 1)
     world.run()
     failing = all_but_one_done(world)
@@ -860,7 +858,7 @@ def test_a_repository_in_a_folder_is_empty_if_no_branch_tag_or_head_has_a_commit
     assert found.is_empty is is_empty
 
 
-def test_a_linked_worktree_in_a_folder_is_not_taken_for_an_empty_repository(tmp_path):
+def test_a_linked_worktree_in_a_folder_is_not_listed_as_an_empty_repository(tmp_path):
     commit(tmp_path / "app")
     add = ["git", "-C", tmp_path / "app", "worktree", "add", "-q", tmp_path / "here" / "tree"]
     subprocess.run(add, check=True, stderr=subprocess.DEVNULL)
@@ -869,7 +867,9 @@ def test_a_linked_worktree_in_a_folder_is_not_taken_for_an_empty_repository(tmp_
     assert not found.is_empty
 
 
-def test_a_repository_that_is_not_accepted_is_told_and_the_others_go_on(tmp_path, monkeypatch):
+def test_a_repository_that_is_refused_is_reported_and_the_others_are_processed(
+    tmp_path, monkeypatch
+):
     for name in ("one", "two"):
         commit(tmp_path / "git" / name)
     (tmp_path / "git" / "one" / ".git" / "objects").rename(tmp_path / "elsewhere")

@@ -132,7 +132,7 @@ def test_the_others_answer_as_the_types_say_that_were_generated_from_their_descr
 
 @pytest.mark.parametrize(("kind", "server"), [("bitbucket", Bitbucket), ("azure", Azure)])
 @pytest.mark.parametrize("change", ["missing", "null"])
-def test_an_answer_without_what_a_connector_needs_is_no_answer_of_the_host(kind, server, change):
+def test_an_answer_without_required_fields_is_an_error_of_the_host(kind, server, change):
     made = server()
     given = recorded(made)
     asyncio.run(read(made, kind))

@@ -293,7 +293,7 @@ def test_a_request_that_fails_a_few_times_is_repeated(world, github):
     assert world.outcome.requests == len(github.asked)
 
 
-def test_a_token_that_is_missing_changes_nothing_and_is_told(world):
+def test_a_missing_token_changes_nothing_and_is_reported(world):
     before = world.run()
     (world.folder / "token").unlink()
 
@@ -314,7 +314,7 @@ def test_requests_have_a_bound(world, monkeypatch):
     assert "more than 5 requests" in world.run().error
 
 
-def test_the_token_is_nowhere(world, github):
+def test_the_token_appears_nowhere(world, github):
     texts = []
     for given in (None, (401, {}, {"message": "no"}), (500, {}, b"")):
         github.always = given
@@ -397,7 +397,7 @@ def test_a_broken_file_keeps_the_last_good_version(world):
     assert world.states.problem() == ""
 
 
-def test_a_worker_without_a_file_declares_nothing_and_says_so(world):
+def test_a_worker_without_a_file_declares_nothing_and_logs_it(world):
     PermissionSync("", world.states).due()
     assert (world.states.states(), world.states.problem()) == ((), "")
     world.run()

@@ -81,7 +81,7 @@ def test_a_name_that_was_never_read_is_not_adopted():
         assert told_ == (Action.ADOPT if again.urls else Action.REGISTER, "acme/app")
 
 
-def test_a_repository_made_anew_at_the_address_of_an_adopted_one_gets_its_own_name():
+def test_a_new_repository_at_the_url_of_an_adopted_one_gets_its_own_name():
     followed = replace(known("1", "acme/app"), name="mine/app")
     present = Registered({RepositoryName("mine/app"): f"{HOST}/acme/app.git"})
     plan = planned([listed("2", "acme/app")], [followed], present)
@@ -89,7 +89,7 @@ def test_a_repository_made_anew_at_the_address_of_an_adopted_one_gets_its_own_na
     assert told(plan) == [(Action.REGISTER, "acme/app"), (Action.MISS, "mine/app")]
 
 
-def test_a_renamed_repository_is_registered_anew_and_replaces_its_former_name():
+def test_a_renamed_repository_is_registered_again_and_replaces_its_former_name():
     plan = planned([listed("1", "acme/new")], [known("1", "acme/old")], here("acme/old"))
 
     assert told(plan) == [(Action.RENAME, "acme/new")]
@@ -195,7 +195,7 @@ def test_a_repository_is_indexed_again_for_a_reason(row, followed, failed, reaso
 
 
 @pytest.mark.parametrize(("before", "now"), [("", "main"), ("main", "")])
-def test_a_default_branch_that_was_or_is_not_told_is_no_reason(before, now):
+def test_an_unknown_default_branch_causes_no_change(before, now):
     row, followed = listed("1", "a/a", default_branch=now), known("1", "a/a", default_branch=before)
     plan = planned([row], [followed], here("a/a"))
 
@@ -395,7 +395,7 @@ def test_after_any_history_what_is_followed_is_what_the_host_lists(history):
 
 
 @pytest.mark.parametrize("rows", [[], [listed("1", "acme/app")], [listed("1", "acme/new")]])
-def test_a_repository_that_somebody_registered_under_a_followed_name_is_left_alone(rows):
+def test_a_manually_registered_repository_with_a_followed_name_is_not_changed(rows):
     present = Registered({RepositoryName("acme/app"): "https://other.example/acme/app"})
     rows = [*rows, listed("2", "acme/lib")]
     plan = planned(rows, [known("1", "acme/app")], present, rules=RULES, now=NOW + 5_000)

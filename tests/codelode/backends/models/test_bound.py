@@ -78,7 +78,7 @@ def test_what_made_the_index_is_known_without_asking(embedder, server):
 
 
 @pytest.mark.parametrize("embed", EMBEDDING)
-def test_a_server_that_comes_back_is_used_again(embedder, server, embed):
+def test_a_restarted_server_is_used_again(embedder, server, embed):
     server.is_away = True
     for _ in range(2):
         with pytest.raises(Unavailable):

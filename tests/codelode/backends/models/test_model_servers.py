@@ -160,7 +160,7 @@ def test_texts_without_words_are_never_sent(embedder, model_server):
     assert embeddings(model_server) == [[TEXTS[0]]]
 
 
-def test_what_is_not_valid_text_is_sent_as_what_is(embedder, model_server):
+def test_invalid_text_is_replaced_before_it_is_sent(embedder, model_server):
     assert embedder().embed_documents(["word \ud800 \x00"]).any()
 
 
@@ -295,7 +295,7 @@ def test_a_server_that_keeps_failing_is_left_alone_for_as_long_as_is_set(kind, n
         made.embed_query("cache")
 
 
-def test_a_server_that_comes_back_is_used_again(embedder, model_server, pauses):
+def test_a_restarted_server_is_used_again(embedder, model_server, pauses):
     made = embedder()
     assert made.dim == model_server.DIM
     model_server.answers = [lambda path, asked: None] * 2
@@ -398,7 +398,7 @@ def test_lasting_nonsense_is_an_error_and_never_a_vector(embedder, model_server,
         made.embed_documents(TEXTS[:1])
 
 
-def test_nonsense_at_the_start_is_no_identity(embedder, model_server):
+def test_an_invalid_first_answer_gives_no_identity(embedder, model_server):
     model_server.always = model_server.json(GARBAGE["nan"])
     with pytest.raises(Garbled):
         _ = embedder().identity

@@ -70,7 +70,9 @@ def started(call, *given):
 # Gone
 
 
-def test_a_server_that_is_gone_is_told_and_found_again(ollama, embedder, undisturbed):
+def test_a_missing_server_is_reported_and_used_again_after_its_return(
+    ollama, embedder, undisturbed
+):
     vectors = embedder(ollama.url)
     require_same(vectors.embed_documents(TEXTS), undisturbed)
     ollama.kill()
@@ -103,7 +105,7 @@ def test_a_server_killed_between_two_calls_of_a_batch_leaves_no_half_of_it(
 # Slow
 
 
-def test_a_server_that_hangs_is_told_when_the_time_is_up(ollama, embedder, undisturbed, wait_for):
+def test_a_hanging_server_is_reported_after_the_timeout(ollama, embedder, undisturbed, wait_for):
     vectors = embedder(ollama.url, timeout_s=1.0, query_timeout_s=0.2)
 
     def is_in_time():
@@ -158,7 +160,7 @@ def damaged(relay, damage):
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_answer_is_not_believed_and_asked_for_again(relay, embedder, undisturbed, damage):
+def test_a_damaged_answer_is_ignored_and_requested_again(relay, embedder, undisturbed, damage):
     vectors = embedder(relay.url)
     vectors.embed_query("load the model")
     relay.answers = [damaged(relay, damage)]
@@ -168,7 +170,7 @@ def test_a_damaged_answer_is_not_believed_and_asked_for_again(relay, embedder, u
 
 
 @pytest.mark.parametrize("name", ["half-an-answer", "nan", "one-short-row"])
-def test_damage_that_stays_is_told_and_poisons_nothing(relay, embedder, undisturbed, name):
+def test_permanent_damage_is_reported_and_spoils_nothing_else(relay, embedder, undisturbed, name):
     vectors = embedder(relay.url)
     vectors.embed_query("load the model")
     relay.always = damaged(relay, DAMAGES[name])
@@ -197,7 +199,7 @@ def test_vectors_that_were_cut_are_refused(relay, embedder, undisturbed):
 # Another model under the same name
 
 
-def test_a_name_that_now_stands_for_another_model_is_told(ollama, embedder):
+def test_a_change_of_the_model_behind_a_name_is_reported(ollama, embedder):
     now = 0.0
     ollama.copy(MODEL, "chosen")
     vectors = embedder(ollama.url, model="chosen", clock=lambda: now)
@@ -216,7 +218,7 @@ def test_a_name_that_now_stands_for_another_model_is_told(ollama, embedder):
     assert (other.dim, other.identity == identity) == (576, False)
 
 
-def test_a_name_that_stands_for_another_model_after_a_restart_is_told_at_once(ollama, embedder):
+def test_a_change_of_the_model_behind_a_name_during_a_restart_is_reported_at_once(ollama, embedder):
     now = 0.0
     ollama.copy(MODEL, "chosen")
     vectors = embedder(ollama.url, model="chosen", clock=lambda: now)
