@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
+from codelode.client.reading import value
 from codelode.v1 import access_pb2
 
 
@@ -63,31 +64,9 @@ class Permissions:
     problem: str  # why the sources file cannot be used; empty: it can
 
 
-def permissions(message: access_pb2.ListPermissionsResponse) -> Permissions:
-    return Permissions(tuple(map(_connection, message.connections)), message.problem)
-
-
-def _connection(message: access_pb2.ConnectionPermissions) -> ConnectionPermissions:
-    names = (one.name for one in fields(ConnectionPermissions))
-    return ConnectionPermissions(**{name: getattr(message, name) for name in names})
-
-
 def created_key(message: access_pb2.CreateKeyResponse) -> CreatedKey:
     return CreatedKey(message.key, key(message.created), tuple(message.notices))
 
 
-def keys(message: access_pb2.ListKeysResponse) -> tuple[Key, ...]:
-    return tuple(map(key, message.keys))
-
-
 def key(message: access_pb2.ApiKey) -> Key:
-    return Key(
-        id=message.id,
-        name=message.name,
-        role=message.role,
-        bounds=tuple(tuple(bound.globs) for bound in message.bounds),
-        created_at=message.created_at,
-        created_by=message.created_by,
-        expires_at=message.expires_at,
-        used_at=message.used_at,
-    )
+    return value(Key, message, bounds=tuple(tuple(bound.globs) for bound in message.bounds))

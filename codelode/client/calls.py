@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
+from google.protobuf.message_factory import GetMessageClass
+
 from codelode.client import results
+from codelode.client.reading import reader, value, values
 from codelode.client.request import (
     Grep,
     Search,
@@ -49,7 +52,6 @@ if TYPE_CHECKING:
     from codelode.model import Run
 
 Answer = TypeVar("Answer")
-Response = TypeVar("Response", bound="Message")
 
 #: Failures per page.
 PAGE_SIZE = 1_000
@@ -82,7 +84,7 @@ def search(
     """
     request = search_request(query, **search)
     request.top_k, request.page_token = count("top_k", top_k), page
-    return _call("SearchService/Search", request, search_pb2.SearchResponse, results.search_result)
+    return _call("SearchService/Search", request, results.search_result)
 
 
 @encodable
@@ -98,7 +100,7 @@ def context(
     if budget_tokens:
         asked.options.assemble.budget_tokens = budget_tokens
     request = search_pb2.ContextRequest(search=asked)
-    return _call("SearchService/Context", request, search_pb2.ContextResponse, results.context)
+    return _call("SearchService/Context", request, results.context)
 
 
 @encodable
@@ -125,7 +127,7 @@ def similar(
         top_k=count("top_k", top_k),
         filters=filters(ref, **values),
     )
-    return _call("SearchService/Similar", request, search_pb2.SearchResponse, results.search_result)
+    return _call("SearchService/Similar", request, results.search_result)
 
 
 @encodable
@@ -139,7 +141,7 @@ def read(
     request = search_pb2.ReadFileRequest(
         repository=repository, path=path, ref=ref, start_line=start_line, end_line=end_line
     )
-    return _call("SearchService/ReadFile", request, search_pb2.ReadFileResponse, results.file_lines)
+    return _call("SearchService/ReadFile", request, reader(FileLines))
 
 
 @encodable
@@ -158,18 +160,13 @@ def folder(
     request = search_pb2.ListFilesRequest(
         repository=repository, ref=ref, path=path, page_size=page_size, page_token=page_token
     )
-    return _call("SearchService/ListFiles", request, search_pb2.ListFilesResponse, results.folder)
+    return _call("SearchService/ListFiles", request, reader(Folder))
 
 
 @encodable
 def grep(pattern: str, **given: Unpack[Grep]) -> Call[tuple[MatchingFile | GrepSummary, ...]]:
     """Stream the files that a pattern matches; see `Client.grep`."""
-    return _call(
-        "SearchService/Grep",
-        grep_request(pattern, **given),
-        search_pb2.GrepResponse,
-        results.grep_part,
-    )
+    return _call("SearchService/Grep", grep_request(pattern, **given), results.grep_part)
 
 
 @encodable
@@ -184,8 +181,7 @@ def symbols(
     request = search_pb2.ListSymbolsRequest(
         name=name, filters=filters(ref, **values), literal=literal, limit=natural("limit", limit)
     )
-    response = search_pb2.ListSymbolsResponse
-    return _call("SearchService/ListSymbols", request, response, results.symbol_list)
+    return _call("SearchService/ListSymbols", request, reader(SymbolList))
 
 
 @encodable
@@ -199,8 +195,7 @@ def references(
     request = search_pb2.ListReferencesRequest(
         name=name, filters=filters(ref, **values), limit=natural("limit", limit)
     )
-    response = search_pb2.ListReferencesResponse
-    return _call("SearchService/ListReferences", request, response, results.reference_list)
+    return _call("SearchService/ListReferences", request, reader(ReferenceList))
 
 
 def scopes() -> Call[tuple[Scope, ...]]:
@@ -208,8 +203,7 @@ def scopes() -> Call[tuple[Scope, ...]]:
     return _call(
         "SearchService/ListScopes",
         search_pb2.ListScopesRequest(),
-        search_pb2.ListScopesResponse,
-        results.scopes,
+        lambda message: values(Scope, message.scopes),
     )
 
 
@@ -217,7 +211,7 @@ def scopes() -> Call[tuple[Scope, ...]]:
 def explain(subject: str, *, repository: str = "", ref: str = "") -> Call[About]:
     """Return what is known about a file or a symbol. Raises NotFound."""
     request = search_pb2.ExplainRequest(repository=repository, subject=subject, ref=ref)
-    return _call("SearchService/Explain", request, search_pb2.ExplainResponse, results.about)
+    return _call("SearchService/Explain", request, results.about)
 
 
 @encodable
@@ -229,7 +223,7 @@ def chunk_map(repositories: Iterable[str] = ()) -> Call[ChunkMap]:
     from codelode.client import maps
 
     request = search_pb2.GetMapRequest(repositories=texts("repositories", repositories))
-    return _call("SearchService/GetMap", request, search_pb2.GetMapResponse, maps.chunk_map)
+    return _call("SearchService/GetMap", request, maps.chunk_map)
 
 
 @encodable
@@ -240,8 +234,11 @@ def map_places(repositories: Iterable[str], points: Iterable[int]) -> Call[tuple
     request = search_pb2.ListMapPlacesRequest(
         repositories=texts("repositories", repositories), points=points
     )
-    response = search_pb2.ListMapPlacesResponse
-    return _call("SearchService/ListMapPlaces", request, response, maps.places)
+    return _call(
+        "SearchService/ListMapPlaces",
+        request,
+        lambda message: values(maps.MapPlace, message.places),
+    )
 
 
 @encodable
@@ -250,7 +247,9 @@ def make_map(repositories: Iterable[str]) -> Call[MapStatus]:
     from codelode.client import maps
 
     request = search_pb2.MakeMapRequest(repositories=texts("repositories", repositories))
-    return _call("SearchService/MakeMap", request, search_pb2.MakeMapResponse, maps.made)
+    return _call(
+        "SearchService/MakeMap", request, lambda message: value(maps.MapStatus, message.status)
+    )
 
 
 @encodable
@@ -282,7 +281,7 @@ def graph(
         limit=count("limit", limit),
         ref=ref,
     )
-    return _call("GraphService/GetGraph", request, graph_pb2.GetGraphResponse, graphs.graph)
+    return _call("GraphService/GetGraph", request, reader(graphs.Graph))
 
 
 @encodable
@@ -298,11 +297,10 @@ def start_run(
 ) -> Call[Run]:
     """Start a run that brings the index of a repository at a ref up to date; see `Client.index`."""
     from codelode.client import index
-    from codelode.v1 import index_pb2
 
     request = run_request(url, name=name, ref=ref, include=include, exclude=exclude)
     request.label, request.plan_only = label, plan_only
-    return _call("IndexService/StartRun", request, index_pb2.StartRunResponse, index.run_of)
+    return _call("IndexService/StartRun", request, index.run_of)
 
 
 @encodable
@@ -312,7 +310,7 @@ def watch_run(run: Run | str) -> Call[Run]:
     from codelode.v1 import index_pb2
 
     request = index_pb2.WatchRunRequest(run_id=_run_id(run))
-    return _call("IndexService/WatchRun", request, index_pb2.WatchRunResponse, index.run_of)
+    return _call("IndexService/WatchRun", request, index.run_of)
 
 
 @encodable
@@ -322,7 +320,7 @@ def cancel(run: Run | str) -> Call[Run]:
     from codelode.v1 import index_pb2
 
     request = index_pb2.CancelRunRequest(run_id=_run_id(run))
-    return _call("IndexService/CancelRun", request, index_pb2.CancelRunResponse, index.run_of)
+    return _call("IndexService/CancelRun", request, index.run_of)
 
 
 def status() -> Call[Status]:
@@ -331,7 +329,7 @@ def status() -> Call[Status]:
     from codelode.v1 import index_pb2
 
     request = index_pb2.GetStatusRequest()
-    return _call("IndexService/GetStatus", request, index_pb2.GetStatusResponse, index.status)
+    return _call("IndexService/GetStatus", request, index.status)
 
 
 def repositories() -> Call[tuple[IndexedRepository, ...]]:
@@ -342,8 +340,7 @@ def repositories() -> Call[tuple[IndexedRepository, ...]]:
     return _call(
         "IndexService/ListRepositories",
         index_pb2.ListRepositoriesRequest(),
-        index_pb2.ListRepositoriesResponse,
-        index.repositories,
+        lambda message: tuple(map(index.indexed, message.repositories)),
     )
 
 
@@ -354,9 +351,7 @@ def set_default(name: str, ref: str) -> Call[Run]:
     from codelode.v1 import index_pb2
 
     request = index_pb2.SetDefaultRefRequest(repository=name, ref=ref)
-    return _call(
-        "IndexService/SetDefaultRef", request, index_pb2.SetDefaultRefResponse, index.run_of
-    )
+    return _call("IndexService/SetDefaultRef", request, index.run_of)
 
 
 @encodable
@@ -370,7 +365,6 @@ def label(names: str, label: str) -> Call[tuple[str, ...]]:
     return _call(
         "IndexService/SetLabel",
         index_pb2.SetLabelRequest(repository=names, label=label),
-        index_pb2.SetLabelResponse,
         lambda message: tuple(message.repositories),
     )
 
@@ -383,7 +377,6 @@ def remove(name: str, *, ref: str = "") -> Call[None]:
     return _call(
         "IndexService/RemoveRepository",
         index_pb2.RemoveRepositoryRequest(name=name, ref=ref),
-        index_pb2.RemoveRepositoryResponse,
         lambda _: None,
     )
 
@@ -391,7 +384,7 @@ def remove(name: str, *, ref: str = "") -> Call[None]:
 @encodable
 def failures(
     name: str | None, page: str, *, include_skipped: bool, include_partial: bool
-) -> Call[tuple[list[FileFailure], str]]:
+) -> Call[tuple[tuple[FileFailure, ...], str]]:
     """Return one page of failures and the token of the next one; see `Client.failures`."""
     from codelode.client import index
     from codelode.v1 import index_pb2
@@ -403,9 +396,7 @@ def failures(
         page_size=PAGE_SIZE,
         page_token=page,
     )
-    return _call(
-        "IndexService/ListFailures", request, index_pb2.ListFailuresResponse, index.failures
-    )
+    return _call("IndexService/ListFailures", request, index.failures)
 
 
 @encodable
@@ -415,9 +406,7 @@ def retry(name: str | None = None) -> Call[tuple[Run, ...]]:
     from codelode.v1 import index_pb2
 
     request = index_pb2.RetryFailuresRequest(repository=name or "")
-    return _call(
-        "IndexService/RetryFailures", request, index_pb2.RetryFailuresResponse, index.runs_of
-    )
+    return _call("IndexService/RetryFailures", request, index.runs_of)
 
 
 @encodable
@@ -427,9 +416,7 @@ def enrich(name: str | None = None) -> Call[tuple[Run, ...]]:
     from codelode.v1 import index_pb2
 
     request = index_pb2.EnrichRepositoryRequest(repository=name or "")
-    return _call(
-        "IndexService/EnrichRepository", request, index_pb2.EnrichRepositoryResponse, index.runs_of
-    )
+    return _call("IndexService/EnrichRepository", request, index.runs_of)
 
 
 @encodable
@@ -452,9 +439,7 @@ def create_key(
     request = access_pb2.CreateKeyRequest(
         name=name, role=role, repositories=globs, expires_in_s=expires_in_s
     )
-    return _call(
-        "AccessService/CreateKey", request, access_pb2.CreateKeyResponse, access.created_key
-    )
+    return _call("AccessService/CreateKey", request, access.created_key)
 
 
 def keys() -> Call[tuple[Key, ...]]:
@@ -463,7 +448,9 @@ def keys() -> Call[tuple[Key, ...]]:
     from codelode.v1 import access_pb2
 
     request = access_pb2.ListKeysRequest()
-    return _call("AccessService/ListKeys", request, access_pb2.ListKeysResponse, access.keys)
+    return _call(
+        "AccessService/ListKeys", request, lambda message: tuple(map(access.key, message.keys))
+    )
 
 
 @encodable
@@ -471,12 +458,7 @@ def revoke_key(name: str) -> Call[None]:
     """Revoke an API key; when this returns, no gateway accepts it."""
     from codelode.v1 import access_pb2
 
-    return _call(
-        "AccessService/RevokeKey",
-        access_pb2.RevokeKeyRequest(name=name),
-        access_pb2.RevokeKeyResponse,
-        lambda _: None,
-    )
+    return _call("AccessService/RevokeKey", access_pb2.RevokeKeyRequest(name=name), lambda _: None)
 
 
 def permissions() -> Call[Permissions]:
@@ -484,8 +466,8 @@ def permissions() -> Call[Permissions]:
     from codelode.client import access
     from codelode.v1 import access_pb2
 
-    request, response = access_pb2.ListPermissionsRequest(), access_pb2.ListPermissionsResponse
-    return _call("AccessService/ListPermissions", request, response, access.permissions)
+    request = access_pb2.ListPermissionsRequest()
+    return _call("AccessService/ListPermissions", request, reader(access.Permissions))
 
 
 @encodable
@@ -496,7 +478,6 @@ def sync_permissions(connection: str | None = None) -> Call[tuple[str, ...]]:
     return _call(
         "AccessService/SyncPermissions",
         access_pb2.SyncPermissionsRequest(connection=connection or ""),
-        access_pb2.SyncPermissionsResponse,
         lambda message: tuple(message.connections),
     )
 
@@ -506,8 +487,8 @@ def sources() -> Call[Sources]:
     from codelode.client import index
     from codelode.v1 import index_pb2
 
-    request, response = index_pb2.ListSourcesRequest(), index_pb2.ListSourcesResponse
-    return _call("IndexService/ListSources", request, response, index.sources)
+    request = index_pb2.ListSourcesRequest()
+    return _call("IndexService/ListSources", request, reader(index.Sources))
 
 
 @encodable
@@ -521,7 +502,6 @@ def sync_sources(connection: str | None = None, *, mode: str = "sync") -> Call[t
     return _call(
         "IndexService/SyncSources",
         index_pb2.SyncSourcesRequest(connection=connection or "", mode=mode),
-        index_pb2.SyncSourcesResponse,
         lambda message: tuple(message.connections),
     )
 
@@ -538,9 +518,10 @@ def health() -> Call[bool]:
     return Call(method, request, response, is_serving, is_anonymous=True)
 
 
-def _call(
-    method: str, request: Message, response: type[Response], read: Callable[[Response], Answer]
-) -> Call[Answer]:
+def _call(method: str, request: Message, read: Callable[[Any], Answer]) -> Call[Answer]:
+    service, _, name = method.partition("/")
+    described = request.DESCRIPTOR.file.services_by_name[service].methods_by_name[name]
+    response = GetMessageClass(described.output_type)
     return Call(f"/codelode.v1.{method}", request, response, read)
 
 

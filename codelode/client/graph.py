@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from codelode.client.results import Coverage, coverage
-from codelode.v1 import graph_pb2
+from codelode.client.results import Coverage
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,28 +38,3 @@ class Graph:
     links: tuple[GraphLink, ...]
     notices: tuple[str, ...] = ()  # what was cut or is not configured
     coverage: tuple[Coverage, ...] = ()
-
-
-def graph(message: graph_pb2.GetGraphResponse) -> Graph:
-    return Graph(
-        subject_kind=message.subject_kind,
-        repository=message.repository,
-        links=tuple(map(_link, message.links)),
-        notices=tuple(message.notices),
-        coverage=coverage(message.coverage),
-    )
-
-
-def _link(message: graph_pb2.GraphLink) -> GraphLink:
-    return GraphLink(
-        relation=message.relation,
-        source=_node(message.source),
-        target=_node(message.target),
-        depth=message.depth,
-        confidence=message.confidence,
-        files=message.files,
-    )
-
-
-def _node(message: graph_pb2.GraphPlace) -> GraphNode:
-    return GraphNode(message.repository, message.path, message.symbol, message.line)

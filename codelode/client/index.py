@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from codelode.access import Label
+from codelode.client.reading import value, values
 from codelode.disk_use import DiskPart
-from codelode.estimates import Estimate, LanguageEstimate, SkippedFiles
 from codelode.model import (
     FilePatterns,
-    LanguageHealth,
-    RefName,
     RefStatus,
     Repository,
-    RepositoryName,
     Revision,
     Run,
-    RunId,
-    RunState,
 )
 from codelode.v1 import index_pb2
 
@@ -120,136 +115,33 @@ def run_of(
     | index_pb2.CancelRunResponse
     | index_pb2.SetDefaultRefResponse,
 ) -> Run:
-    return run(message.run)
+    return value(Run, message.run)
 
 
 def runs_of(
     message: index_pb2.RetryFailuresResponse | index_pb2.EnrichRepositoryResponse,
 ) -> tuple[Run, ...]:
-    return tuple(map(run, message.runs))
-
-
-def run(message: index_pb2.Run) -> Run:
-    return Run(
-        id=RunId(message.id),
-        repository=RepositoryName(message.repository),
-        ref=RefName(message.ref),
-        state=RunState(message.state),
-        revision=_revision(message.revision),
-        total=message.total,
-        done=message.done,
-        failed=message.failed,
-        skipped=message.skipped,
-        error=message.error,
-        waits_for=message.waits_for,
-        notices=tuple(message.notices),
-        summaries=message.summaries,
-        summaries_missing=message.summaries_missing,
-        started_at=message.started_at,
-        finished_at=message.finished_at,
-        estimate=_estimate(message.estimate) if message.HasField("estimate") else None,
-    )
-
-
-def _estimate(message: index_pb2.Estimate) -> Estimate:
-    languages = (
-        LanguageEstimate(one.language, one.files, one.size_bytes, one.chunks, one.tokens)
-        for one in message.languages
-    )
-    return Estimate(
-        languages=tuple(languages),
-        skipped=tuple(SkippedFiles(one.reason, one.files) for one in message.skipped),
-        removals=message.removals,
-        summaries=message.summaries,
-        summary_tokens=message.summary_tokens,
-        sampled=message.sampled,
-        seconds=message.seconds,
-        pull_s=message.pull_s,
-    )
-
-
-def _revision(text: str) -> Revision | None:
-    return Revision(text) if text else None
-
-
-def repositories(message: index_pb2.ListRepositoriesResponse) -> tuple[IndexedRepository, ...]:
-    return tuple(map(indexed, message.repositories))
+    return values(Run, message.runs)
 
 
 def indexed(message: index_pb2.Repository) -> IndexedRepository:
+    patterns = FilePatterns(tuple(message.include), tuple(message.exclude))
+    label = Label(message.label) if message.label else None
     return IndexedRepository(
-        repository=Repository(
-            name=RepositoryName(message.name),
-            url=message.url,
-            default_ref=RefName(message.default_ref),
-            is_pinned=message.is_pinned,
-            follows_default=message.follows_default,
-            patterns=FilePatterns(tuple(message.include), tuple(message.exclude)),
-            label=Label(message.label) if message.label else None,
-        ),
+        repository=value(Repository, message, patterns=patterns, label=label),
         refs=tuple(map(_ref, message.refs)),
     )
 
 
 def _ref(message: index_pb2.RefStatus) -> RefStatus:
-    return RefStatus(
-        ref=RefName(message.ref),
-        indexed=_revision(message.revision),
-        fingerprint="",  # not part of the API
-        files=message.files,
-        skipped=message.skipped,
-        failed=message.failed,
-        chunks=message.chunks,
-        indexed_at=message.indexed_at,
-        health=tuple(map(_language, message.health)),
-    )
-
-
-def _language(message: index_pb2.LanguageHealth) -> LanguageHealth:
-    return LanguageHealth(
-        language=message.language,
-        ok=message.ok,
-        partial=message.partial,
-        error=message.error,
-        unsupported=message.unsupported,
-    )
+    indexed = Revision(message.revision) if message.revision else None
+    return value(RefStatus, message, indexed=indexed, fingerprint="")  # it is not part of the API
 
 
 def status(message: index_pb2.GetStatusResponse) -> Status:
-    return Status(
-        version=message.version,
-        repositories=tuple(map(indexed, message.repositories)),
-        runs=tuple(map(run, message.runs)),
-        chunks=message.chunks,
-        queues=tuple(Queue(q.name, q.messages, q.workers) for q in message.queues),
-        embedder=message.embedder,
-        store=message.store,
-        problems=tuple(message.problems),
-        disk=tuple(DiskPart(one.part, one.size_bytes, one.measured_at) for one in message.disk),
-        servers=tuple(Server(one.role, one.name, one.problem) for one in message.servers),
-    )
+    return value(Status, message, repositories=tuple(map(indexed, message.repositories)))
 
 
-def failures(message: index_pb2.ListFailuresResponse) -> tuple[list[FileFailure], str]:
+def failures(message: index_pb2.ListFailuresResponse) -> tuple[tuple[FileFailure, ...], str]:
     """Return one page and the token of the next one; empty: this is the last page."""
-    return list(map(failure, message.failures)), message.next_page_token
-
-
-def failure(message: index_pb2.FileFailure) -> FileFailure:
-    return FileFailure(
-        repository=message.repository,
-        ref=message.ref,
-        path=message.path,
-        state=message.state,
-        reason=message.reason,
-    )
-
-
-def sources(message: index_pb2.ListSourcesResponse) -> Sources:
-    return Sources(tuple(map(_source, message.sources)), message.problem)
-
-
-def _source(message: index_pb2.Source) -> Source:
-    names = (one.name for one in fields(Source) if one.name != "changes")
-    changes = (SourceChange(one.action, one.repository, one.reason) for one in message.changes)
-    return Source(**{name: getattr(message, name) for name in names}, changes=tuple(changes))
+    return values(FileFailure, message.failures), message.next_page_token

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from struct import iter_unpack
 
+from codelode.client.reading import value
 from codelode.v1 import search_pb2
 
 
@@ -62,13 +63,7 @@ class ChunkMap:
 
 
 def chunk_map(message: search_pb2.GetMapResponse) -> ChunkMap:
-    return ChunkMap(
-        repositories=tuple(message.repositories),
-        status=status(message.status) if message.HasField("status") else None,
-        expected_s=message.expected_s,
-        maps=tuple(map(status, message.maps)),
-        points=tuple(_points(message)),
-    )
+    return value(ChunkMap, message, points=tuple(_points(message)))
 
 
 def _points(message: search_pb2.GetMapResponse) -> Iterator[MapPoint]:
@@ -80,28 +75,3 @@ def _points(message: search_pb2.GetMapResponse) -> Iterator[MapPoint]:
             message.languages[language],
             message.categories[category],
         )
-
-
-def made(message: search_pb2.MakeMapResponse) -> MapStatus:
-    return status(message.status)
-
-
-def status(message: search_pb2.MapStatus) -> MapStatus:
-    return MapStatus(
-        repositories=tuple(message.repositories),
-        progress=message.progress,
-        share=message.share,
-        error=message.error,
-        at=message.at,
-        points=message.points,
-        chunks=message.chunks,
-        took_s=message.took_s,
-        is_current=message.is_current,
-    )
-
-
-def places(message: search_pb2.ListMapPlacesResponse) -> tuple[MapPlace, ...]:
-    return tuple(
-        MapPlace(one.point, one.repository, one.path, one.start_line, one.end_line)
-        for one in message.places
-    )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import overload
 
+from codelode.client.reading import value, values
 from codelode.v1 import search_pb2
 
 
@@ -350,142 +351,20 @@ class About:
 
 
 def search_result(message: search_pb2.SearchResponse) -> SearchResult:
-    return SearchResult(
-        hits=tuple(map(hit, message.hits)),
-        took_ms=message.took_ms,
-        cached=message.cached,
-        stages=tuple((stage.stage, stage.took_ms) for stage in message.stages),
-        notices=tuple(message.notices),
-        query_kind=message.query_kind,
-        intent=message.intent,
-        entities=tuple(Entity(one.kind, one.text) for one in message.entities),
-        related=tuple(
-            Related(one.repository, one.path, one.relation, one.hops, one.of)
-            for one in message.related
-        ),
-        imports=tuple(
-            ImportLink(one.repository, one.path, one.target, one.depth, one.mark)
-            for one in message.imports
-        ),
-        duplicates=tuple(map(duplicate, message.duplicates)),
-        files=tuple(map(found_file, message.files)),
-        coverage=coverage(message.coverage),
-        abstained=message.abstained,
-        unmatched=message.unmatched,
-        tokens=message.tokens,
-        synonyms=tuple(message.synonyms),
-        alternates=tuple(message.alternates),
-        next_page=message.next_page_token,
-    )
-
-
-def hit(message: search_pb2.Hit) -> Hit:
-    return Hit(
-        repository=message.repository,
-        path=message.path,
-        start_line=message.start_line,
-        end_line=message.end_line,
-        language=message.language,
-        symbol=message.symbol,
-        kind=message.kind,
-        score=message.score,
-        match=message.match,
-        content=message.content,
-        header=message.header,
-        category=message.category,
-        explain=tuple((trace.name, trace.value) for trace in message.explain),
-        summary=message.summary,
-        passage=passage(message.passage) if message.HasField("passage") else None,
-        block_type=message.block_type,
-        line=message.line,
-        keyword_score=message.keyword_score if message.HasField("keyword_score") else None,
-        similarity=message.similarity if message.HasField("similarity") else None,
-        revision=message.revision,
-        url=message.url,
-        copies=tuple(map(copy, message.copies)),
-    )
-
-
-def copy(message: search_pb2.Copy) -> Copy:
-    return Copy(
-        repository=message.repository,
-        ref=message.ref,
-        path=message.path,
-        start_line=message.start_line,
-        end_line=message.end_line,
-        similarity=message.similarity,
-        revision=message.revision,
-        url=message.url,
-    )
-
-
-def coverage(messages: Iterable[search_pb2.Coverage]) -> tuple[Coverage, ...]:
-    return tuple(
-        Coverage(one.repository, one.ref, one.revision, one.pending, one.failed) for one in messages
-    )
-
-
-def passage(message: search_pb2.Passage) -> Passage:
-    return Passage(message.start_line, message.end_line, message.content, message.truncated)
-
-
-def duplicate(message: search_pb2.Duplicate) -> Duplicate:
-    return Duplicate(
-        repository=message.repository,
-        path=message.path,
-        start_line=message.start_line,
-        end_line=message.end_line,
-        of_rank=message.of_rank,
-        similarity=message.similarity,
-    )
-
-
-def found_file(message: search_pb2.FoundFile) -> FoundFile:
-    return FoundFile(
-        repository=message.repository,
-        path=message.path,
-        similarity=message.similarity,
-        summary=message.summary,
-        symbols=tuple(message.symbols),
-        tokens=message.tokens,
-    )
+    return value(SearchResult, message, next_page=message.next_page_token)
 
 
 def context(message: search_pb2.ContextResponse) -> Context:
-    return Context(message.text, message.tokens, search_result(message.search), message.left_out)
+    return value(Context, message, search=search_result(message.search))
 
 
-def file_lines(message: search_pb2.ReadFileResponse) -> FileLines:
-    return FileLines(
-        repository=message.repository,
-        path=message.path,
-        language=message.language,
-        start_line=message.start_line,
-        end_line=message.end_line,
-        line_count=message.line_count,
-        content=message.content,
-        truncated=message.truncated,
-        revision=message.revision,
-        url=message.url,
-        coverage=coverage(message.coverage),
-    )
+def about(message: search_pb2.ExplainResponse) -> About:
+    return value(About, message, kind=message.subject_kind)
 
 
 def grep_part(message: search_pb2.GrepResponse) -> tuple[MatchingFile | GrepSummary, ...]:
-    files = map(matching_file, message.files)
-    return (*files, grep_summary(message.summary)) if message.HasField("summary") else (*files,)
-
-
-def matching_file(file: search_pb2.MatchingFile) -> MatchingFile:
-    return MatchingFile(
-        repository=file.repository,
-        path=file.path,
-        language=file.language,
-        count=file.count,
-        lines=tuple(map(matching_line, file.lines)),
-        revision=file.revision,
-        url=file.url,
-    )
+    files = values(MatchingFile, message.files)
+    return (*files, value(GrepSummary, message.summary)) if message.HasField("summary") else files
 
 
 def matches_of(parts: Iterable[MatchingFile | GrepSummary]) -> Matches:
@@ -493,109 +372,3 @@ def matches_of(parts: Iterable[MatchingFile | GrepSummary]) -> Matches:
     *files, summary = parts
     assert isinstance(summary, GrepSummary), "the stream ends with it"
     return Matches(tuple(file for file in files if isinstance(file, MatchingFile)), summary)
-
-
-def matching_line(message: search_pb2.MatchingLine) -> MatchingLine:
-    spans = tuple(MatchSpan(one.start, one.end) for one in message.spans)
-    return MatchingLine(message.number, message.text, message.is_match, spans, message.truncated)
-
-
-def grep_summary(message: search_pb2.GrepSummary) -> GrepSummary:
-    return GrepSummary(
-        files=message.files,
-        count=message.count,
-        read_files=message.read_files,
-        complete=message.complete,
-        notices=tuple(message.notices),
-        took_ms=message.took_ms,
-        coverage=coverage(message.coverage),
-    )
-
-
-def symbol_list(message: search_pb2.ListSymbolsResponse) -> SymbolList:
-    return SymbolList(
-        symbols=tuple(map(definition, message.symbols)),
-        notices=tuple(message.notices),
-        took_ms=message.took_ms,
-        coverage=coverage(message.coverage),
-    )
-
-
-def reference_list(message: search_pb2.ListReferencesResponse) -> ReferenceList:
-    return ReferenceList(
-        references=tuple(map(name_use, message.references)),
-        notices=tuple(message.notices),
-        took_ms=message.took_ms,
-        coverage=coverage(message.coverage),
-    )
-
-
-def scopes(message: search_pb2.ListScopesResponse) -> tuple[Scope, ...]:
-    return tuple(map(_scope, message.scopes))
-
-
-def _scope(message: search_pb2.Scope) -> Scope:
-    return Scope(
-        name=message.name,
-        description=message.description,
-        repositories=tuple(message.repositories),
-        repository_count=message.repository_count,
-        refs=tuple(message.refs),
-        paths=tuple(message.paths),
-    )
-
-
-def name_use(message: search_pb2.NameUse) -> NameUse:
-    at = message.definition
-    is_known = message.HasField("definition")
-    return NameUse(
-        repository=message.repository,
-        path=message.path,
-        line=message.line,
-        text=message.text,
-        symbol=message.symbol,
-        kind=message.kind,
-        confidence=message.confidence,
-        definition=NamePlace(at.repository, at.path, at.symbol, at.line) if is_known else None,
-    )
-
-
-def folder(message: search_pb2.ListFilesResponse) -> Folder:
-    return Folder(
-        repository=message.repository,
-        ref=message.ref,
-        path=message.path,
-        revision=message.revision,
-        entries=tuple(
-            FolderEntry(one.name, one.is_folder, one.state, one.language) for one in message.entries
-        ),
-        entry_count=message.entry_count,
-        next_page_token=message.next_page_token,
-        coverage=coverage(message.coverage),
-    )
-
-
-def about(message: search_pb2.ExplainResponse) -> About:
-    return About(
-        kind=message.subject_kind,
-        summary=message.summary,
-        definitions=tuple(map(definition, message.definitions)),
-        imports=tuple(message.imports),
-        imported_by=tuple(message.imported_by),
-        tests=tuple(message.tests),
-        notices=tuple(message.notices),
-        coverage=coverage(message.coverage),
-    )
-
-
-def definition(message: search_pb2.Definition) -> Definition:
-    return Definition(
-        repository=message.repository,
-        path=message.path,
-        start_line=message.start_line,
-        end_line=message.end_line,
-        name=message.name,
-        kind=message.kind,
-        signature=message.signature,
-        doc=message.doc,
-    )
