@@ -6,7 +6,7 @@ none. All values lie in [0, 1], so that weights compare.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Set
 
 import numpy as np
 
@@ -30,9 +30,6 @@ LONG = 2_000
 #: Most chunks of a file, and of a repository, whose scores are summed.
 FILE_CHUNKS = 5
 REPOSITORY_CHUNKS = 3
-
-#: Fewest consecutive words of a message that count as a part of it.
-RUN = 3
 
 #: Kinds of definitions that are usually inside others, and kinds that contain them.
 DETAILS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.MACRO, Kind.CONSTANT})
@@ -130,29 +127,23 @@ def symbol(group: QueryGroup) -> Scores:
 
 
 def verbatim(group: QueryGroup) -> Scores:
-    """Return 1 if the chunk contains the whole query as it is written; 0 for a document."""
+    """Return 1 if the chunk contains the whole query as it is written; 0 for a document.
+
+    Also 0 for a test that repeats a message of another file.
+    """
     text = group.analysis.verbatim
     if not text:
         return np.zeros(len(group.candidates))
     is_held, found = _holds(text), np.zeros(len(group.candidates))
-    for at in np.flatnonzero(group.containing(text) & ~group.has_category(Category.DOCS)).tolist():
+    may_hold = group.containing(text) & ~group.has_category(Category.DOCS) & ~group.repeated
+    for at in np.flatnonzero(may_hold).tolist():
         found[at] = is_held(group.chunks[at])
     return found
 
 
 def pasted(group: QueryGroup) -> Scores:
-    """Return the share of a message that the chunk has as it is written; 0 for a document.
-
-    The longest run of at least RUN words counts: the source has no values, as in `cannot open %s`.
-    """
-    said = group.analysis.message
-    if not said:
-        return np.zeros(len(group.candidates))
-    runs = (
-        0 if chunk.category is Category.DOCS else _longest_run(said, chunk.content)
-        for chunk in group.chunks
-    )
-    return np.fromiter(runs, float) / len(said)
+    """Return the share of a message that the chunk has as it is written; 0 for a document."""
+    return np.where(group.repeated, 0.0, group.message_shares)
 
 
 def as_written(group: QueryGroup) -> Scores:
@@ -310,20 +301,6 @@ def _holds(text: str) -> Callable[[Chunk], bool]:
         return False
 
     return is_held
-
-
-def _longest_run(words: Sequence[str], text: str) -> int:
-    """Return the length of the longest run of words that the text has, separated by blanks."""
-    longest = start = 0
-    while start + RUN <= len(words):
-        end = start + RUN
-        if " ".join(words[start:end]) in text:
-            while end < len(words) and " ".join(words[start : end + 1]) in text:
-                end += 1
-            longest = max(longest, end - start)
-            start = end - RUN
-        start += 1
-    return longest
 
 
 def _is_in_name(char: str) -> bool:

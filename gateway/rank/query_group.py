@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from codelode.model import Candidate, Category, Chunk
 from codelode.names import Names, names_of, spelling
+from gateway.rank.messages import longest_run, message
 from gateway.rank.paths import PathWords, path_words, repository_words
 from gateway.state import Analysis
 
@@ -49,6 +50,9 @@ MAX_LOOKED_AT = 8
 
 #: Separators of two adjacent words of prose or of a name.
 SEPARATORS = ("", " ", "_", "-", ".")
+
+#: Share of a message that a source has at least, of the most that a candidate has. By hand.
+REPEATED = 0.5
 
 #: Numbers of adjacent words of a query that are also matched as one name: `thread pool` as
 #: `threadpool`.
@@ -141,6 +145,31 @@ class QueryGroup:
             for size in JOINED_WORDS
             for at in range(len(words) - size + 1)
         )
+
+    @cached_property
+    def message_shares(self) -> Scores:
+        """Return the share of a message that each chunk has as it is written; 0 for a document."""
+        words = self.analysis.message
+        if not words:
+            return np.zeros(len(self.candidates))
+        said = message(words)
+        runs = (
+            0 if chunk.category is Category.DOCS else longest_run(said, chunk.content)
+            for chunk in self.chunks
+        )
+        return np.fromiter(runs, float) / len(words)
+
+    @cached_property
+    def repeated(self) -> Flags:
+        """Return which candidates are tests that repeat a message of another file.
+
+        A test may have it with the same values and therefore more of it than its source, which
+        needs at least REPEATED of it.
+        """
+        shares, is_test = self.message_shares, self.has_category(Category.TEST)
+        most = float(shares.max(initial=0.0))
+        is_source = ~is_test & (shares >= REPEATED * most)
+        return is_test if most and is_source.any() else np.zeros(len(shares), np.bool_)
 
     def has_category(self, *categories: Category) -> Flags:
         """Return whether each candidate is of one of the categories."""

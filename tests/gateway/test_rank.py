@@ -239,7 +239,7 @@ def test_a_candidate_without_cosine_counts_as_the_least_similar_one(candidate):
 @pytest.mark.parametrize(
     ("query", "share"),
     [
-        ("Cannot connect to redis://h:1: Connection refused", 3 / 6),
+        ("Cannot connect to redis://h:1: Connection refused", 4 / 6),
         ("Trying to open (2): Cannot connect to h", 3 / 8),
         ("connect to somewhere: cannot", 0.0),
         ("how does it cannot connect to a server", 0.0),
@@ -252,6 +252,32 @@ def test_the_longest_part_of_a_message_counts_whose_values_the_source_lacks(
     given = (candidate("a.py", text), candidate("b.md", text, category=Category.DOCS))
 
     assert feature(features.pasted, query, *given) == [share, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("query", "source", "share"),
+    [
+        ('unknown command "a" for "b"', 'Errorf("unknown command %q for %q", a, b)', 1.0),
+        ('unknown command "a" for "b"', '"unknown command " + a + " for " + b', 1.0),
+        ("too.Many: Exceeded 30 redirects.", 'f"Exceeded {self.max_redirects} redirects."', 3 / 4),
+        ("404 Client Error: Not Found for url: /a/b", "Client Error: {why} for url: {url}", 5 / 8),
+        ('unknown command "a" for "b"', "the unknown command a user looks for", 0.0),
+        ("exceeded some redirects for urls:", 'f"exceeded {a} redirects {b} urls:"', 0.0),
+    ],
+)
+def test_a_message_may_have_values_between_its_words(candidate, query, source, share):
+    assert feature(features.pasted, query, candidate("a.py", source)) == [pytest.approx(share)]
+
+
+def test_a_test_that_repeats_a_message_of_a_source_has_no_share_of_it(candidate):
+    query = 'accepts at most "1" arg(s), received 3'
+    test = candidate("a_test.go", f"want := `{query}`", category=Category.TEST)
+    source = candidate("a.go", 'Errorf("accepts at most %q arg(s), received %d", n, len(args))')
+
+    assert feature(features.pasted, query, test, source) == [0.0, 1.0]
+    assert feature(features.verbatim, query, test, source) == [0.0, 0.0]
+    assert feature(features.pasted, query, test) == [1.0]
+    assert feature(features.verbatim, query, test) == [1.0]
 
 
 def test_an_example_ranks_lower_unless_it_is_asked_for(candidate):
