@@ -129,7 +129,7 @@ class QueryGroup:
 
     @cached_property
     def _categories(self) -> Numbers:
-        return np.array([_NUMBERS[chunk.category] for chunk in self.chunks])
+        return np.array([_NUMBERS[_category(chunk)] for chunk in self.chunks])
 
     @cached_property
     def identifiers(self) -> frozenset[str]:
@@ -251,6 +251,15 @@ class QueryGroup:
         for at, word in enumerate(self.words):
             places[word[:STEM_CHARS]].append(at)
         return dict(places)
+
+
+def _category(chunk: Chunk) -> Category:
+    """Return the category of the file; for the tests within a source file of Rust, that of tests.
+
+    They are in a module `tests`, which `symbol` names: `tests.retries`.
+    """
+    is_rust_test = chunk.language == "rust" and "tests" in chunk.symbol.split(".")
+    return Category.TEST if is_rust_test else chunk.category
 
 
 def _stands_after(before: tuple[str, ...], word: str, text: str) -> bool:

@@ -280,6 +280,20 @@ def test_a_test_that_repeats_a_message_of_a_source_has_no_share_of_it(candidate)
     assert feature(features.verbatim, query, test) == [1.0]
 
 
+def test_tests_within_a_source_file_of_rust_are_tests(candidate):
+    given = [
+        candidate("a.rs", symbol=symbol, language=language)
+        for symbol, language in [
+            ("tests.retries", "rust"),
+            ("tests", "rust"),
+            ("Retry.tests_left", "rust"),
+            ("tests.retries", "python"),
+        ]
+    ]
+
+    assert feature(features.test, "retry", *given) == [1.0, 1.0, 0.0, 0.0]
+
+
 def test_an_example_ranks_lower_unless_it_is_asked_for(candidate):
     folders = ("examples", "benchmark", "_examples/rest", "docs_src", "src")
     given = [candidate(f"{folder}/a.py") for folder in folders]
