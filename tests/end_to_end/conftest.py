@@ -31,7 +31,7 @@ from tests.grouping import uses_shared_cluster
 from tests.guardian import GUARDIAN
 from tests.waiting import wait_until
 
-#: Short enough that a test sees a dead worker's files come back, long enough for a busy machine.
+#: Short enough that a dead worker's files return within a test, long enough for a busy machine.
 FAST_RECOVERY = {
     "CODELODE_HEARTBEAT_S": "0.5",
     "CODELODE_REAP_INTERVAL_S": "1",
@@ -42,13 +42,13 @@ FAST_RECOVERY = {
     "CODELODE_LOG_FORMAT": "json",
 }
 
-#: Longest start of a cluster, seconds. It takes 7 s of processor time, and one that fails ends.
+#: Maximum start-up time of a cluster, seconds. A start takes 7 s of processor time.
 READY_S = 150
 
-#: The cluster that most tests share, while this test process has one, and the name of its store.
+#: The cluster that most tests of this process share, if it is started, and the name of its store.
 SHARED_CLUSTER = pytest.StashKey[tuple[str, "Cluster"]]()
 
-#: Numbers of indexes; never restarted, because fixtures are created anew for each store.
+#: Numbers of indexes; never reset, because fixtures are created again for each store.
 NUMBERS = count()
 
 
@@ -113,9 +113,9 @@ class Cluster:
         return Client(address, token=token_of(address, self.data))
 
     def redis(self) -> Redis:
-        """Return a client of the cluster's Redis, to be closed.
+        """Return a client of the cluster's Redis, which the caller must close.
 
-        One that is left to the garbage collector may die after its sockets, which warn then.
+        If a client is left to the garbage collector, its sockets may go first, and warn.
         """
         return connect(self.facts["redis"])
 
@@ -153,7 +153,7 @@ class Cluster:
         return (self.data.parent / "up.log").read_text(errors="replace")[-2000:]
 
     def _owns(self, entry: Path) -> bool:
-        """Return whether it is a process of ours, or a program that one of ours started."""
+        """Return whether it is a process of the cluster, or a program that one of these started."""
         try:
             variables = (entry / "environ").read_bytes().split(b"\0")
         except OSError:
@@ -170,7 +170,7 @@ def _command(entry: Path) -> str:
 
 
 class Store:
-    """`store()`: the settings of a chunk store for one more cluster, a new index each time."""
+    """`store()` returns the settings of a chunk store with a new index, for one more cluster."""
 
     def __init__(self, name: str, fixture: Callable[[str], Any]) -> None:
         self.name = name
@@ -198,7 +198,7 @@ def store(request: pytest.FixtureRequest) -> Store:
 def cluster(
     tmp_path_factory: pytest.TempPathFactory, store: Store, pytestconfig: pytest.Config
 ) -> Iterator[Cluster]:
-    """Start the cluster that most tests share; each test uses repository names of its own."""
+    """Start the cluster that most tests share; each test uses its own repository names."""
     made = Cluster(tmp_path_factory.mktemp("shared") / "data", **store())
     made.start()
     pytestconfig.stash[SHARED_CLUSTER] = store.name, made

@@ -12,7 +12,7 @@ def state_of(client, run):
 
 
 def under_way(client, run, tenths=1):
-    """Return whether more than so many tenths of the files are done; fail if the run is over."""
+    """Return whether more than so many tenths of the files are done. Fails if the run is over."""
     state = state_of(client, run)
     assert not state.state.is_over, f"the run was over before it could be disturbed: {state}"
     return state.total and state.done > state.total * tenths // 10

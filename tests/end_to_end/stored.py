@@ -1,4 +1,4 @@
-"""All that is stored of a repository: read through every port that can list something of it."""
+"""Everything that is stored of a repository, read through every port that can list a part of it."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from codelode.model import (
 from codelode.vectors import Vector
 from tests.waiting import answered
 
-#: Chunks that one search by vector brings at most: of all of them, that is how vectors are read.
+#: Maximum number of chunks in one search by vector, which is how vectors are read.
 MOST_CHUNKS = 10_000
 
-#: How far two vectors of one text may be apart: stores keep them in few bits.
+#: Maximum difference of two vectors of one text; stores round them to a few bits.
 ROUNDING = 0.01
 
 
 class Stored(NamedTuple):
-    """One reading. A name and its file are a pair as the file lists it, and as the name does."""
+    """Everything that was read. Symbols and names were read by file and, separately, by name."""
 
-    ids: frozenset[ChunkId]  # as the write side lists them
+    ids: frozenset[ChunkId]  # as the write side lists the chunks
     chunks: frozenset[Chunk]
     outgoing: frozenset[Edge]
     incoming: frozenset[Edge]
@@ -48,20 +48,20 @@ class Stored(NamedTuple):
     symbols_by_name: frozenset[LocatedSymbol]
     names: frozenset[tuple[str, str]]
     names_by_name: frozenset[tuple[str, str]]
-    published: frozenset[tuple[str, str]]  # to other repositories; few have manifests
+    published: frozenset[tuple[str, str]]  # packages for other repositories; few have manifests
     records: frozenset[FileRecord]
     vectors: Mapping[ChunkId, Vector]  # of chunks that have words
 
 
 def read(cluster, repository):
-    """What the cluster's stores hold of the repository at its default ref."""
+    """Return what the cluster's stores have of the repository at its default ref."""
     settings, name = cluster.settings(), RepositoryName(repository)
     model = registry.embedder(settings)
     with cluster.redis() as redis:
         ledger = RedisLedger(redis)
         (status,) = ledger.refs(name)
         records = frozenset(ledger.all(name, status.ref))
-        # Those too of which a table alone knows.
+        # Includes files that only a table knows.
         paths = sorted(
             {record.path for record in records}
             | frozenset().union(*RedisTableInventory(redis).paths(name).values())
@@ -75,12 +75,12 @@ def read(cluster, repository):
     search = registry.chunk_search(settings, model)
     chunks, vectors = asyncio.run(_found(search, model, name, paths))
     ids = _ids(settings, model, name)
-    # The lengths of the tuples are not in their types.
+    # The types do not have the lengths of the tuples.
     return Stored(ids, chunks, *tables, records, vectors)  # type: ignore[call-arg]
 
 
 def assert_same(found, expected):
-    """Of two readings; in a part that is empty nothing could be missing."""
+    """Check that both are equal, and that no expected part is empty, which would prove nothing."""
     assert all(expected._replace(published=True))
     apart = differences(found, expected)
     assert not apart, apart
@@ -90,7 +90,7 @@ def assert_same(found, expected):
 
 
 def differences(found, expected):
-    """What only one of them has, by part."""
+    """Return what only one of them has, by part."""
     parts = [part for part in Stored._fields if part != "vectors"]
     apart = {part: getattr(found, part) ^ getattr(expected, part) for part in parts}
     return {part: some for part, some in apart.items() if some}
@@ -105,7 +105,7 @@ def _ids(settings, model, name):
 
 
 async def _found(search, model, name, paths):
-    """Chunks of the files, and vectors by chunk id."""
+    """Return the chunks of the files, and the vectors by chunk id."""
     anything = np.full(model.dim, model.dim**-0.5, np.float32)
     query = HybridQuery(
         "",
@@ -147,7 +147,7 @@ def _names(index, name, paths):
 
 
 def _published(packages, name):
-    """Fingerprints are left out: after a death they may be in doubt until the next run."""
+    """Return the packages, without fingerprints, which a death may invalidate for a while."""
     return frozenset(packages.published_by(name, DEFAULT_REF).keys.items())
 
 

@@ -1,4 +1,4 @@
-"""Collect everything that a cluster shows or keeps, to look for secrets in it."""
+"""Collect everything that a cluster shows or stores, to look for secrets in it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import httpx
 
 from codelode.cli.data_folder import flower_file
 
-#: Pages of Flower besides those of each worker and each job.
+#: Pages of Flower, except those of each worker and each job.
 _PAGES = ("/", "/workers", "/tasks", "/broker", "/metrics")
-#: What the page of jobs asks for.
+#: The request that the page of jobs sends.
 _JOBS = (
     "/tasks/datatable?draw=1&start=0&length=5000&search[value]=&order[0][column]=0"
     "&order[0][dir]=asc&columns[0][data]=name"
@@ -19,7 +19,7 @@ _JOBS = (
 
 
 def collected(cluster, answers):
-    """End the cluster; return what its processes were given, its files, its log, the answers.
+    """End the cluster; return the environments of its processes, its files, its log, the answers.
 
     `answers`: exit states and outputs of commands.
     """
@@ -34,7 +34,7 @@ def collected(cluster, answers):
 
 
 class Flower:
-    """The pages of the Flower of a cluster."""
+    """The Flower pages of a cluster."""
 
     def __init__(self, cluster):
         line = flower_file(cluster.data).read_text().partition("=")[2].strip()
@@ -48,11 +48,11 @@ class Flower:
         self._client.close()
 
     def workers(self):
-        """Return the names of the workers that it has heard of."""
+        """Return the names of the workers that Flower knows."""
         return {one["hostname"] for one in self._json("/workers?json=1")}
 
     def jobs(self):
-        """Return the names of the jobs that it has heard of, by their ids."""
+        """Return the names of the jobs that Flower knows, by their ids."""
         return {one["uuid"]: one["name"] for one in self._json(_JOBS)}
 
     def pages(self):

@@ -1,4 +1,4 @@
-"""Whoever reaches the broker, or takes Redis away, stops a cluster for that long at most."""
+"""Forged messages stop no worker, and an outage of Redis stops a cluster only while it lasts."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from codelode.jobs import KEY_PREFIX
 from codelode.model import RunState
 from tests.pausing import paused
 
-#: The queues that a worker of the cluster serves, which has no language model.
+#: The queues that workers serve in a cluster without a language model.
 QUEUES = [queue for queue in stages.queues() if queue != "enrich"]
 
-#: The headers that Celery writes, besides the task.
+#: The headers that Celery writes, except the task.
 HEADERS = {
     **{"lang": "py", "id": "1", "root_id": "1", "parent_id": None, "origin": "x"},
     **{"shadow": None, "eta": None, "expires": None, "group": None, "group_index": None},
@@ -76,7 +76,7 @@ def attacked(tmp_path_factory, cluster_at):
 
 
 class Touch:
-    """Creates a file where it is unpickled."""
+    """Creates a file when it is unpickled."""
 
     def __init__(self, path):
         self._path = path
@@ -121,10 +121,8 @@ def index_small(client, make_git, name):
     assert client.index(str(small.folder), name=name).state is RunState.COMPLETE
 
 
-def test_messages_that_no_process_of_ours_sends_stop_no_worker(
-    attacked, make_git, wait_for, tmp_path
-):
-    """Each is sent twice: workers take what waits behind a message in another way."""
+def test_forged_messages_stop_no_worker(attacked, make_git, wait_for, tmp_path):
+    """Each is sent twice, because workers fetch the messages that follow one in another way."""
     touched, before = tmp_path / "touched", set(attacked.pids("-m workers"))
     with attacked.client() as client, connect(attacked.facts["redis"]) as redis:
 
@@ -150,7 +148,7 @@ def redis_pid(cluster):
 
 @contextmanager
 def calling(cluster, threads):
-    """Ask for the status and for hits all the time. Yields the errors and, by call, successes."""
+    """Ask for the status and for hits continuously. Yields the errors and the successes by call."""
     errors, answers, is_over = [], {"status": 0, "search": 0}, threading.Event()
 
     def ask(name):
@@ -174,7 +172,7 @@ def calling(cluster, threads):
             one.result()
 
 
-def test_calls_while_redis_is_dead_are_unavailable_with_the_reason_and_go_on_by_themselves(
+def test_calls_without_redis_fail_with_the_reason_and_succeed_after_its_return(
     attacked, make_git, wait_for
 ):
     with attacked.client() as client, calling(attacked, 8) as (errors, answers):
@@ -190,7 +188,7 @@ def test_calls_while_redis_is_dead_are_unavailable_with_the_reason_and_go_on_by_
     assert all("Redis" in str(one) for one in errors), {str(one) for one in errors}
 
 
-def test_health_tells_that_all_threads_wait_for_redis(attacked, wait_for):
+def test_a_gateway_whose_threads_all_wait_for_redis_is_unhealthy(attacked, wait_for):
     """A Redis that is stopped holds each thread until its time limit."""
     with attacked.client() as client, calling(attacked, 48) as (errors, answers):
         wait_for(lambda: min(answers.values()), "calls to succeed")

@@ -1,4 +1,4 @@
-"""Whatever dies, the run completes and the index equals that of an undisturbed run."""
+"""Whichever process dies, the run completes and the index equals that of an undisturbed run."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from codelode.model import FileState, RunState
 from tests.end_to_end.runs import clustered, state_of, times_put_off, under_way
 from tests.end_to_end.stored import assert_same, read
 
-#: Files are counted as stored from early on. With the usual window all of them are in at once, and
-#: a run is over before a test disturbs it.
+#: Small, so that files are stored early in a run. With the usual window, all files would be in
+#: flight at once, and the run would be over before a test disturbs it.
 WINDOW = "32"
 
 
@@ -49,9 +49,9 @@ def wires(server):
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory, cluster_at, server, wires):
-    """The cluster that is disturbed, and gets over it before the next test.
+    """The cluster that is disturbed, and recovers before the next test.
 
-    It keeps no derived value, so a run of what was indexed before is as long as the first one.
+    It caches no derived values, so indexing the same content again takes as long as the first time.
     """
     own = {}
     if server is not None:
@@ -96,9 +96,11 @@ def remove(cluster, client, wait_for):
     wait_for(lambda: not any((cluster.data / "mirrors").iterdir()), "its mirror to be deleted")
 
 
-def test_each_worker_killed_in_a_run_costs_nothing(cluster, store, library, undisturbed, wait_for):
-    """One after the other, in the order in which the stages end their work."""
-    # Only the store worker meets the store; `test_stage_boundaries` has the others with Weaviate.
+def test_a_run_in_which_each_worker_is_killed_ends_like_an_undisturbed_one(
+    cluster, store, library, undisturbed, wait_for
+):
+    """The workers are killed one after the other, in the order of the stages."""
+    # Only the store worker uses the store; `test_stage_boundaries` has the others with Weaviate.
     workers = ("parse", "embed", "store", "beat") if store.name == "local" else ("store",)
     with cluster.client() as client:
         run = client.index(str(library.folder), name="library", wait=False)
@@ -116,7 +118,7 @@ def test_each_worker_killed_in_a_run_costs_nothing(cluster, store, library, undi
         assert_same(read(cluster, "library"), undisturbed)
 
 
-@pytest.mark.parametrize("store", ["local"], indirect=True)  # files get no further
+@pytest.mark.parametrize("store", ["local"], indirect=True)  # files do not reach the store
 @pytest.mark.parametrize(
     "sign",
     [
@@ -125,7 +127,9 @@ def test_each_worker_killed_in_a_run_costs_nothing(cluster, store, library, undi
         pytest.param("mirrors/*.git", id="planning"),
     ],
 )
-def test_a_pull_worker_killed_at_work_costs_nothing(cluster, library, undisturbed, wait_for, sign):
+def test_a_run_whose_pull_worker_is_killed_ends_like_an_undisturbed_one(
+    cluster, library, undisturbed, wait_for, sign
+):
     with cluster.client() as client:
         run = run_without_its_pull_worker(cluster, client, library, wait_for, sign)
         *_, end = client.watch(run.id)
@@ -135,10 +139,10 @@ def test_a_pull_worker_killed_at_work_costs_nothing(cluster, library, undisturbe
 
 
 def run_without_its_pull_worker(cluster, client, library, wait_for, sign, attempts=5):
-    """Start a run and kill the pull worker at the sign, before it has planned the run.
+    """Start a run and kill the pull worker on a sign, before it has planned the run.
 
-    On a busy machine this process may see the sign too late, when the run is planned already; then
-    the run is ended and another one is started.
+    On a busy machine the sign may be seen when the run is already planned; then this ends the
+    run and starts another one.
     """
     for _ in range(attempts):
         wait_for(lambda: cluster.pids("workers pull"), "the pull worker to run")
@@ -158,7 +162,7 @@ def is_pulling(client, run):
 
 
 def look_for(folder, pattern, *, while_):
-    """Return whether a path matches, without pauses, because some exist for milliseconds only."""
+    """Return whether a path matches. Looks without pauses: some paths exist for milliseconds."""
     for _ in range(60):
         until = time.monotonic() + 1
         while time.monotonic() < until:
@@ -169,8 +173,8 @@ def look_for(folder, pattern, *, while_):
     raise AssertionError(f"no {pattern} within a minute")
 
 
-@pytest.mark.parametrize("store", ["local"], indirect=True)  # a server would live on
-def test_the_cluster_killed_in_a_run_goes_on_where_it_was(cluster, library, undisturbed, wait_for):
+@pytest.mark.parametrize("store", ["local"], indirect=True)  # a server would survive
+def test_a_cluster_that_is_killed_in_a_run_continues_it(cluster, library, undisturbed, wait_for):
     with cluster.client() as client:
         run = client.index(str(library.folder), name="library", wait=False)
         wait_for(lambda: under_way(client, run), "a tenth of the run")
@@ -182,11 +186,11 @@ def test_the_cluster_killed_in_a_run_goes_on_where_it_was(cluster, library, undi
     assert_same(read(cluster, "library"), undisturbed)
 
 
-@pytest.mark.parametrize("store", ["local"], indirect=True)  # no store has a part in it
+@pytest.mark.parametrize("store", ["local"], indirect=True)  # independent of the store
 @pytest.mark.parametrize(
     "end", [pytest.param(signal.SIGKILL, id="killed"), pytest.param(signal.SIGTERM, id="shut-down")]
 )
-def test_redis_that_ends_in_a_run_and_starts_again_costs_nothing(
+def test_a_run_during_which_redis_restarts_ends_like_an_undisturbed_one(
     cluster, library, undisturbed, wait_for, end
 ):
     with cluster.client() as client:
@@ -201,12 +205,12 @@ def test_redis_that_ends_in_a_run_and_starts_again_costs_nothing(
 
 
 def redis_pid(cluster):
-    """Return the noted process id; Redis overwrites the environment that marks other processes."""
+    """Return the recorded id, because Redis overwrites the environment that marks processes."""
     return (cluster.data / "run" / "redis.pid").read_text().partition(" ")[0]
 
 
 class Wire:
-    """A cable between the workers and a server's port, which can be cut."""
+    """A proxy between the workers and a server's port that can break or stall connections."""
 
     def __init__(self, host, port):
         self.lost = 0  # connections and messages
@@ -249,7 +253,7 @@ class Wire:
                     continue
                 try:
                     far = socket.create_connection(self._server)
-                except OSError:  # it is down
+                except OSError:  # the proxy is down
                     near.close()
                     continue
                 self._ends += near, far
@@ -271,7 +275,7 @@ class Wire:
 
 @pytest.mark.parametrize("store", ["weaviate"], indirect=True)
 @pytest.mark.parametrize("way", ["refuse", "swallow"])
-def test_a_network_that_is_cut_in_a_run_and_mended_costs_nothing(
+def test_a_run_during_which_the_network_fails_ends_like_an_undisturbed_one(
     cluster, wires, library, undisturbed, wait_for, way
 ):
     def lost():
@@ -293,7 +297,7 @@ def test_a_network_that_is_cut_in_a_run_and_mended_costs_nothing(
 
 
 @pytest.mark.parametrize("store", ["weaviate"], indirect=True)
-def test_a_weaviate_killed_in_a_run_and_started_again_costs_nothing(
+def test_a_run_during_which_weaviate_restarts_ends_like_an_undisturbed_one(
     cluster, server, library, undisturbed, wait_for
 ):
     with cluster.client() as client:
@@ -310,10 +314,10 @@ def test_a_weaviate_killed_in_a_run_and_started_again_costs_nothing(
 
 
 @pytest.mark.parametrize("store", ["weaviate"], indirect=True)
-def test_one_of_three_nodes_that_goes_down_in_a_run_costs_nothing(
+def test_a_run_during_which_one_of_three_nodes_fails_ends_like_an_undisturbed_one(
     tmp_path, weaviate_nodes, cluster_at, library, undisturbed, wait_for
 ):
-    """It is the leader, and it stays away: the other two take what is left, and searches."""
+    """The leader fails and stays down: the other two nodes serve the rest of the run."""
     gone = next(node for node in weaviate_nodes if node.is_leader())
     stays = next(node for node in weaviate_nodes if node is not gone)
     settings = clustered(stays.address, replicas=len(weaviate_nodes))
@@ -334,8 +338,8 @@ def test_one_of_three_nodes_that_goes_down_in_a_run_costs_nothing(
         own.kill()
 
 
-@pytest.mark.parametrize("store", ["local"], indirect=True)  # files get no further
-def test_an_ollama_killed_in_a_run_and_started_again_costs_nothing(
+@pytest.mark.parametrize("store", ["local"], indirect=True)  # files do not reach the store
+def test_a_run_during_which_ollama_restarts_ends_like_an_undisturbed_one(
     tmp_path, store, ollama, cluster_at, git, wait_for
 ):
     files = 8
@@ -355,7 +359,7 @@ def test_an_ollama_killed_in_a_run_and_started_again_costs_nothing(
         "model_concurrency": "1",
         "derivations": "none",
         "log_level": "debug",
-        "window": "1",  # the second half is asked for after the first
+        "window": "1",  # the second half is embedded after the first
     }
     own = cluster_at(tmp_path / "data", **settings)
 
@@ -391,7 +395,7 @@ def test_an_ollama_killed_in_a_run_and_started_again_costs_nothing(
 def test_a_file_that_the_store_refuses_fails_alone_with_its_reason(
     tmp_path, store, cluster_at, git
 ):
-    """The index holds a vector of other dimensions; files without a word have none."""
+    """The index has vectors of another dimension; files without words have no vector."""
     given = store()
     own = cluster_at(tmp_path / "data", **given)
     git.commit({"§": "§§\n", "¶": "¶¶\n"})
@@ -419,7 +423,7 @@ def test_a_file_that_the_store_refuses_fails_alone_with_its_reason(
         }
         assert "app:§: the index has other dimensions" in records["§"].reason
         chunks, _ = own.index_of("app")
-        assert len(chunks) == 2  # nothing of what the refused file was before
+        assert len(chunks) == 2  # nothing is left of the refused file's former content
     finally:
         own.kill()
 
@@ -434,7 +438,7 @@ def weaviate_of(settings):
 
 @contextmanager
 def refusing_shard(cluster, address):
-    """Let Weaviate refuse writes, as when its disk is nearly full (full: see `test_disks`)."""
+    """Make Weaviate refuse writes, as if its disk were nearly full (for full, see `test_disks`)."""
     with connect_weaviate(address) as client:
         alias = cluster.settings().weaviate_collection
         config = client.collections.use(client.alias.get(alias_name=alias).collection).config
@@ -447,7 +451,7 @@ def refusing_shard(cluster, address):
 
 
 @pytest.mark.parametrize("store", ["weaviate"], indirect=True)
-def test_a_weaviate_that_takes_nothing_for_a_while_costs_nothing(
+def test_a_run_during_which_weaviate_refuses_writes_ends_like_an_undisturbed_one(
     cluster, server, library, undisturbed, wait_for
 ):
     with cluster.client() as client:
@@ -467,6 +471,6 @@ def test_a_weaviate_that_takes_nothing_for_a_while_costs_nothing(
 def test_stopping_leaves_no_process_behind(cluster):
     pids = cluster.pids()
     assert len(pids) >= 7
-    assert cluster.pids("workers.flower") == []  # it was told to run without
+    assert cluster.pids("workers.flower") == []  # it was started without it
     assert cluster.stop() == 0
     assert cluster.pids() == []

@@ -20,7 +20,7 @@ def where(client, name, query, ref="worktree"):
     return {hit.path for hit in hits if query in hit.content}
 
 
-def test_a_watched_checkout_is_found_as_it_is_until_it_is_removed(cluster, git):
+def test_a_watched_checkout_is_searchable_as_it_is_on_disk_until_it_is_removed(cluster, git):
     git.commit({"a.py": "def at_first():\n    return 1\n", ".gitignore": "*.log\n"})
     git.run("branch", "other")
     git.commit({"b.py": "def on_main_only():\n    return 1\n"})

@@ -1,7 +1,7 @@
-"""The disk of the index fails in the middle of a run and gets well again: that costs nothing.
+"""A run during which the disk of the index fails and recovers ends like an undisturbed one.
 
-It fails while whoever writes to it is paused. So it is certain that files are left to be written,
-and that none appears while a folder is locked file by file.
+The disk fails while the process that writes to it is paused. Thus some files are still to be
+written, and no file appears while a folder is locked file by file.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from tests.end_to_end.runs import clustered, log_of, state_of, under_way
 from tests.end_to_end.stored import assert_same, read
 from tests.pausing import paused
 
-#: Files in flight: so many may be written and not yet counted as done.
+#: Files in flight: so many may be stored but not yet counted as done.
 WINDOW = 16
 
-#: Writes of which it is certain that they met the fault.
+#: Number of failed writes after which the fault is certain to have been noticed.
 PUT_OFF = 4
 
-#: By itself Weaviate takes nothing from a tenth before the end on, and its disk is never full.
+#: By default Weaviate refuses writes when a tenth of the disk is free, so that it never gets full.
 UP_TO_THE_END = {"DISK_USE_READONLY_PERCENTAGE": "0", "DISK_USE_WARNING_PERCENTAGE": "0"}
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens to the disk at a folder."""
+    """A fault of the disk at a folder."""
 
-    disk: Callable[[Path], AbstractContextManager[None]]  # there before the first file
+    disk: Callable[[Path], AbstractContextManager[None]]  # set up before the first file is written
     fails: Callable[[Path], AbstractContextManager[None]]
-    reasons: tuple[str, ...]  # the kernel's, any of which a log tells
+    reasons: tuple[str, ...]  # messages of the kernel, one of which is in the log
     has_locks: bool = True  # files without content can still be created
 
 
@@ -58,15 +58,15 @@ class Embedded:
         return cluster.pids("workers store")
 
     def assert_searched(self, client, fault):
-        """The engine of its keywords cannot open an index where it cannot create a lock."""
+        """Check that searches work, unless tantivy cannot create the lock that it needs."""
         assert not fault.has_locks or client.search("task", skip_cache=True).hits
 
     def recover(self):
-        """By itself."""
+        """Do nothing: the index recovers by itself."""
 
 
 class Server:
-    """A Weaviate of the test's own, which has all it keeps on the disk."""
+    """A Weaviate for this test, which stores all its data on the disk."""
 
     def __init__(self, tmp_path, weaviate_at):
         self.disk = tmp_path / "weaviate"
@@ -84,9 +84,7 @@ class Server:
         assert client.search("task", skip_cache=True).hits
 
     def recover(self):
-        """By its operator: until it is started again it refuses what would go to files that failed
-        once.
-        """
+        """Restart the server, as an operator must: until then it refuses writes to failed files."""
         self._server.signal(signal.SIGKILL)
         assert self._server.start()
 
@@ -103,7 +101,7 @@ def index(store, tmp_path, weaviate_at):
 @pytest.mark.parametrize(
     "fault", [pytest.param(READ_ONLY, id="read-only"), pytest.param(FULL, id="full")]
 )
-def test_a_disk_that_fails_in_a_run_and_gets_well_again_costs_nothing(
+def test_a_run_during_which_the_disk_fails_ends_like_an_undisturbed_one(
     index, fault, tmp_path, cluster_at, library, undisturbed, wait_for
 ):
     def is_felt():

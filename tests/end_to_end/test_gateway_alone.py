@@ -1,4 +1,4 @@
-"""A gateway that starts while the embedding model is away answers with all that it has."""
+"""A gateway that starts while the embedding model is unreachable answers by keywords."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from codelode.errors import Unavailable
 from codelode.model import RunState
 
-#: One store suffices: what a gateway takes from either is tested with it.
+#: One store suffices: what a gateway reads from a store is tested with each of them.
 pytestmark = pytest.mark.parametrize("store", ["local"], indirect=True)
 
 FILES = {f"part_{n}.py": f"def read_{n}(path):\n    return open(path)\n" for n in range(3)}
@@ -32,7 +32,7 @@ def cluster(tmp_path, store, cluster_at, ollama):
 
 
 def answer(client):
-    """None: nobody serves."""
+    """Return the answer, or None while no gateway serves."""
     try:
         return client.search("read_1", repositories=["app"], skip_cache=True)
     except Unavailable:
@@ -43,7 +43,7 @@ def ranks_by_keywords(found):
     return any("keywords" in notice for notice in found.notices)
 
 
-def test_a_gateway_started_while_ollama_is_away_searches_by_keywords_until_it_is_back(
+def test_a_gateway_that_starts_without_ollama_searches_by_keywords_until_it_returns(
     cluster, ollama, git, wait_for
 ):
     git.commit(FILES)

@@ -1,4 +1,4 @@
-"""A cluster reads an organisation as a GitHub App; its key and tokens are on no surface."""
+"""A cluster reads an organisation as a GitHub App, and shows its key and tokens nowhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.hosts import APP, GitHub
 
 @pytest.fixture
 def github(tmp_path, make_git):
-    """A server that gives its repositories to git for tokens of the app alone."""
+    """A server whose repositories git can read only with tokens of the app."""
     server = GitHub()
     server.app, server.git = RSAKey.generate_key(2_048), tmp_path / "git"
     server.repositories = {1: ("app", "PRIVATE", []), 2: ("lib", "PRIVATE", [])}
@@ -47,7 +47,7 @@ def found(cluster):
         return {hit.repository for hit in client.search("lantern", top_k=20).hits}
 
 
-def test_an_organisation_is_read_as_an_app_and_no_surface_shows_its_secrets(
+def test_an_organisation_is_read_as_an_app_and_its_secrets_appear_nowhere(
     github, cluster, wait_for
 ):
     cluster.start(flower=True)

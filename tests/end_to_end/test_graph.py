@@ -1,5 +1,5 @@
-"""From a commit to `codelode graph`: edges of files, symbols and repositories, and that they stay
-true when files come, change and leave."""
+"""Edges of files, symbols, and repositories, from a commit to `codelode graph`; they stay correct
+when files are added, changed, and deleted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def sources(client, subject, relation, **asked):
 
 
 @pytest.mark.timeout(240)
-def test_the_graph_of_a_repository_can_be_walked_and_stays_true(cluster, git):
+def test_the_graph_of_a_repository_stays_correct_when_files_change(cluster, git):
     name = "graph/app"
     client, here = cluster.client(), {"repository": name}
     indexed(client, git, name, APP)
@@ -69,18 +69,18 @@ def test_the_graph_of_a_repository_can_be_walked_and_stays_true(cluster, git):
     assert targets(client, "Store", "inherits", **here) == {"src/app/base.py"}
     assert {s.symbol for s, _, _ in links(client, "Base", "subclasses", **here)} == {"Store"}
 
-    # A file that was missing comes: the importer, unchanged, finds it.
+    # A missing file is added: the unchanged importer finds it.
     indexed(client, git, name, {"src/app/late.py": "import app.later\n"})
     assert targets(client, "src/app/late.py", "imports", **here) == {"app.later"}
     run = indexed(client, git, name, {"src/app/later.py": "X = 1\n"})
     assert targets(client, "src/app/late.py", "imports", **here) == {"src/app/later.py"}
     assert run.total == 2
 
-    # It leaves again: the importer keeps the name.
+    # It is deleted again: the importer keeps the name.
     indexed(client, git, name, {"src/app/later.py": None})
     assert targets(client, "src/app/late.py", "imports", **here) == {"app.later"}
 
-    # A definition moves: calls follow without touching who calls.
+    # A definition moves: calls follow, although their files do not change.
     indexed(
         client,
         git,

@@ -15,16 +15,16 @@ from codelode.model import RunState
 from tests.end_to_end.runs import state_of
 from tests.pausing import paused
 
-#: Long enough for a small repository on a busy machine: its plan takes 20 ms of processor time.
+#: Long enough for the plan of a small repository on a busy machine: 20 ms of processor time.
 PLAN_TIMEOUT_S = 10
 TOO_SLOW = f"manifests (CODELODE_PLAN_TIMEOUT_S) took longer than {PLAN_TIMEOUT_S} s"
-#: The default. A query that is ended after two seconds takes longer on a busy machine.
+#: The default, because on a busy machine a query takes longer than its limit of two seconds.
 PARSE_TIMEOUT_S = 15
 
-#: Lines whose keys the parser of TOML reads in quadratic time: 10 seconds a file.
+#: Lines whose keys the TOML parser reads in quadratic time: 10 seconds per file.
 SLOW_TOML = "".join("a." * 900 + f"b{number} = 1\n" for number in range(500))
 
-#: A dead worker is noticed soon.
+#: Short, so that a dead worker is noticed soon.
 SOON = {"heartbeat_s": "0.5", "reap_interval_s": "0.5", "requeue_s": "2"}
 
 SMALL = {"small.py": "def small():\n    return 1\n"}
@@ -32,7 +32,7 @@ SMALL = {"small.py": "def small():\n    return 1\n"}
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory, cluster_at):
-    """A cluster with the embedded store that hostile repositories are given to."""
+    """A cluster with the embedded store that indexes hostile repositories."""
     data = tmp_path_factory.mktemp("hostile") / "data"
     limits = {"plan_timeout_s": str(PLAN_TIMEOUT_S), "parse_timeout_s": str(PARSE_TIMEOUT_S)}
     made = cluster_at(data, **limits, **SOON)
@@ -103,7 +103,7 @@ def test_hosts_that_never_answer_delay_nobody_and_git_ends_with_its_run(
 
 
 def test_a_run_goes_on_when_its_worker_was_stopped_and_continues(hostile, make_git, wait_for):
-    """A worker that is stopped with all that it has started counts as dead meanwhile."""
+    """A worker that is paused with all its children counts as dead meanwhile."""
     slow = make_git()
     slow.commit({"pyproject.toml": SLOW_TOML[: len(SLOW_TOML) // 3], **SMALL})
 
@@ -126,7 +126,7 @@ def test_a_run_goes_on_when_its_worker_was_stopped_and_continues(hostile, make_g
 
 
 def test_a_run_that_kills_its_worker_again_and_again_fails(hostile, make_git, wait_for):
-    """A git or a library can take its worker with it, and a restart does not help.
+    """A crash of git or of a library can kill the worker, and a restart does not help.
 
     The same holds for a run that stalls: its stopped process would never answer.
     """

@@ -1,4 +1,4 @@
-"""git → jobs → index → search over gRPC, by real processes."""
+"""From git over jobs and the index to a search over gRPC, in real processes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Answer(NamedTuple):
 
 @pytest.fixture
 def codelode(capsys, monkeypatch):
-    """`codelode(cluster, *args)`: what the command answers, without a process of its own."""
+    """`codelode(cluster, *args)` runs a command in this process and returns its result."""
 
     def run(cluster, *args):
         monkeypatch.setenv("CODELODE_SERVER", cluster.facts["grpc"])
@@ -78,7 +78,7 @@ def codelode(capsys, monkeypatch):
 
 
 def logged(cluster, stage):
-    """What a process logged itself; what a killed parser leaves besides is no JSON."""
+    """Return the JSON lines of a log; a killed parser also leaves lines that are not JSON."""
     lines = (cluster.data / "logs" / f"{stage}.log").read_text().splitlines()
     return [json.loads(line) for line in lines if line.startswith("{")]
 
@@ -122,7 +122,7 @@ def test_a_new_commit_touches_only_what_changed(cluster, git):
         assert "old.py" not in paths
 
 
-def test_the_history_of_real_commits_ends_where_a_fresh_index_ends(cluster, git):
+def test_indexing_commits_one_by_one_gives_the_same_index_as_the_last_alone(cluster, git):
     versions = [
         {f"m{n}.py": f"def f{n}_{v}():\n    return {v}\n" for n in range(v, v + 6)}
         for v in range(4)
@@ -158,7 +158,7 @@ def test_another_ref_is_searched_by_name_and_only_by_name(cluster, git):
         assert "a.py" in {hit.path for hit in hits}
 
 
-def test_what_is_checked_out_does_not_change_what_everybody_finds(cluster, git):
+def test_checking_out_another_branch_does_not_change_the_index(cluster, git):
     git.commit({"a.py": "def on_main():\n    return 1\n"})
     git.run("checkout", "--quiet", "-b", "feature/x")
     git.commit({"b.py": "def on_feature_only():\n    return 2\n", "a.py": None})
@@ -175,7 +175,7 @@ def test_what_is_checked_out_does_not_change_what_everybody_finds(cluster, git):
     assert listed.repository.default_ref == "feature/x"
 
 
-def test_a_plan_says_what_the_run_then_does_and_changes_nothing(cluster, library, git):
+def test_a_plan_estimates_what_the_run_then_does_and_changes_nothing(cluster, library, git):
     """The library is parsed as a whole, so that the estimate is that of all files."""
     with cluster.client() as client:
 
@@ -241,7 +241,7 @@ def test_patterns_choose_the_files_until_they_change_or_are_cleared(cluster, cod
     )
 
     def indexed(*options):
-        """How many files a run with the options worked on, and which can be found after it."""
+        """Return how many files a run with the options processed, and those found afterwards."""
         done = codelode(cluster, "index", str(git.folder), "--name", "chosen", "--wait", *options)
         assert done.returncode == 0, done.stderr
         run = next(run for run in client.status().runs if run.repository == "chosen")
@@ -291,7 +291,7 @@ def test_a_file_that_stalls_its_parser_is_one_failure_and_the_run_completes(clus
         assert client.search("template cache", repositories=["poison"])[0].path == "fine.py"
 
 
-def test_a_ref_that_is_deleted_or_removed_leaves_and_the_others_stay(cluster, git):
+def test_a_deleted_or_removed_ref_disappears_and_the_others_stay(cluster, git):
     git.commit({"a.py": "def on_main():\n    return 1\n"})
     for name in ("one", "two"):
         git.run("checkout", "--quiet", "-b", name)
@@ -323,7 +323,7 @@ def stored_refs(cluster, name):
         return {ref for refs in inventory.counts(RepositoryName(name)).values() for ref in refs}
 
 
-def test_what_was_mistyped_at_first_is_reported_and_leaves_nothing(cluster, git, codelode):
+def test_a_mistyped_url_is_reported_and_leaves_nothing(cluster, git, codelode):
     commit = git.commit({"a.py": CACHE})
     slips = (
         (str(git.folder.parent / "nowhere"), "slip", ()),
@@ -362,7 +362,7 @@ def test_a_removed_repository_is_gone(cluster, git):
             client.remove("removed")
 
 
-def test_what_stages_left_for_each_other_goes_with_a_cancelled_run(cluster, library, wait_for):
+def test_stage_outputs_of_a_cancelled_run_are_removed(cluster, library, wait_for):
     inventory = registry.table_inventory(cluster.settings())
     with cluster.client() as client:
         run = client.index(str(library.folder), name="cancelled", wait=False)
@@ -390,7 +390,9 @@ def test_a_log_begins_without_banner_and_warnings(cluster, stage):
     assert "SecurityWarning" not in text
 
 
-@pytest.mark.parametrize("store", ["local"], indirect=True)  # it gets no further than the gateway
+@pytest.mark.parametrize(
+    "store", ["local"], indirect=True
+)  # the command ends when the gateway fails
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

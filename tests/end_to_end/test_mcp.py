@@ -1,4 +1,4 @@
-"""An agent with `codelode mcp` and a real cluster: from a commit to an answer within its bounds."""
+"""An agent uses `codelode mcp` with a real cluster, from a commit to a bounded answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOSTILE = "src/\x1b[31m\u202e\nevil.py"
 
 @pytest.fixture(scope="module")
 def agent(cluster):
-    """Start an agent for all tests; to start one takes 2 s of processor time.
+    """Start an agent for all tests, because a start takes 2 s of processor time.
 
     It finds the cluster by its data folder, as every command does.
     """
@@ -23,7 +23,7 @@ def agent(cluster):
 
 
 @pytest.mark.timeout(240)
-def test_an_agent_indexes_a_repository_and_finds_its_way_in_it(agent, git):
+def test_an_agent_indexes_searches_reads_and_explains_a_repository(agent, git):
     git.commit(
         {
             "src/pool.py": "class Pool:\n    def close_sessions(self):\n        return 1\n",

@@ -1,4 +1,4 @@
-"""Models behind servers in the real job chain: reuse, bad days, and runs that complete anyway."""
+"""Runs with model servers reuse results, and complete even if the servers fail."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ FILES = 12
 
 
 def sources(number, mark):
-    """Content by path; two definitions a file, no two files alike. Each has the mark, so nothing is
-    known of it from other tests.
+    """Return different contents by path. Each has two definitions, and the mark, so that caches of
+    other tests do not have it.
     """
     return {
         f"src/part_{n}.py": textwrap.dedent(f'''
@@ -59,7 +59,7 @@ def files(mark):
 
 
 def settings_at(server):
-    """Of a cluster that embeds and summarises by the model server."""
+    """Return the settings of a cluster that embeds and summarises with the model server."""
     return {
         "embedder": "openai",
         "language_model": "openai",
@@ -72,7 +72,7 @@ def settings_at(server):
 
 @pytest.fixture
 def served(shared_model_server):
-    """The model server, which answers well."""
+    """The model server, which works."""
     shared_model_server.calls.clear()
     shared_model_server.released.clear()
     yield shared_model_server
@@ -87,7 +87,7 @@ def shared(make_cluster, shared_model_server):
 
 @pytest.fixture
 def served_cluster(shared, served, wait_for):
-    """The cluster of the tests with an index that is empty."""
+    """The cluster of these tests, with an empty index."""
     with shared.client() as client:
         for found in client.repositories():
             client.remove(found.repository.name)
@@ -97,7 +97,7 @@ def served_cluster(shared, served, wait_for):
 
 
 def stored_summaries(cluster, name):
-    """Records of the ledger by path: made and missing."""
+    """Return by path how many summaries the ledger has as made and as missing."""
     ledger = registry.ledger(cluster.settings())
     (status,) = ledger.refs(RepositoryName(name))
     return {
@@ -107,7 +107,7 @@ def stored_summaries(cluster, name):
 
 
 async def stored_sentences(cluster, name):
-    """What is stored beside the chunks that hold a word of SOURCES."""
+    """Return the summaries of the chunks that have a word of SOURCES."""
     search = registry.chunk_search(cluster.settings())
     filters = Filters(repositories=(RepositoryName(name),))
     query = HybridQuery("rows", None, filters, limit=100, visible=EVERYTHING)
@@ -117,7 +117,7 @@ async def stored_sentences(cluster, name):
 
 
 def calls_for_content(server):
-    """All but the question for the dimension that a process asks when it opens the embedder."""
+    """Return all calls except those by which a process finds the dimension of the embedder."""
     return sum(asked.get("input") != ["dimension"] for _, asked in server.calls)
 
 
@@ -175,7 +175,9 @@ def one_by_one(tmp_path, cluster_at, served):
     made.kill()
 
 
-@pytest.mark.parametrize("store", ["local"], indirect=True)  # the ledger plans, whatever the store
+@pytest.mark.parametrize(
+    "store", ["local"], indirect=True
+)  # the ledger plans independently of the store
 def test_a_central_file_is_summarised_before_one_that_was_changed_later(
     one_by_one, store, served, git, files
 ):
@@ -247,7 +249,7 @@ async def test_a_language_model_that_fails_stops_itself_and_not_the_run(
     assert await stored_sentences(served_cluster, "app") == {"Returns what was asked for."}
 
 
-async def test_doing_a_content_again_that_fails_keeps_what_the_index_holds_of_it(
+async def test_a_failed_attempt_to_process_a_file_again_keeps_its_index(
     served_cluster, served, git, files
 ):
     git.commit(files)
@@ -270,9 +272,9 @@ async def test_doing_a_content_again_that_fails_keeps_what_the_index_holds_of_it
 
 
 def refusing(server, ending, status=400):
-    """Answers well, but refuses every content where the path ends so.
+    """Make the server refuse all contents at paths with this ending.
 
-    Not the question for the dimension, which a process asks when it opens the embedder.
+    It still answers the call by which a process finds the dimension of the embedder.
     """
 
     def answer(path, asked):
@@ -284,7 +286,7 @@ def refusing(server, ending, status=400):
 
 
 def hold_sentences(server, *, after=0):
-    """Answer so many more questions to the language model, the others once it is `released`."""
+    """Answer this many more calls of the language model, and the others after `released`."""
     most = server.asked("/chat/completions") + after
 
     def answer(path, asked):
@@ -295,7 +297,7 @@ def hold_sentences(server, *, after=0):
     server.always = answer
 
 
-async def test_a_killed_enrich_worker_costs_a_batch_of_questions_at_most(
+async def test_a_killed_enrich_worker_repeats_at_most_one_batch_of_calls(
     served_cluster, served, git, wait_for, mark
 ):
     many = sources(40, mark)
@@ -322,12 +324,12 @@ async def test_a_killed_enrich_worker_costs_a_batch_of_questions_at_most(
 
 
 def indexed_by(overview):
-    """Files and chunks of each ref, as a status tells them."""
+    """Return the numbers of files and chunks of each ref, from the status."""
     refs = [ref for each in overview.repositories for ref in each.refs]
     return [(ref.files, ref.chunks, ref.failed) for ref in refs]
 
 
-async def test_missing_summaries_are_made_by_a_command_while_nothing_seems_to_leave_the_index(
+async def test_a_command_makes_missing_summaries_while_the_index_stays_complete(
     served_cluster, served, git, wait_for, files
 ):
     git.commit(files)
@@ -366,7 +368,7 @@ async def test_missing_summaries_are_made_by_a_command_while_nothing_seems_to_le
 
 
 def redo_summaries(cluster, client, name):
-    """What asking for the missing summaries does, by the ledger and the broker."""
+    """Make the missing summaries by a run that is created in the ledger and sent to the broker."""
     from codelode.model import Reprocess
     from gateway.jobs import CeleryJobs
 
@@ -399,8 +401,8 @@ def ollama_cluster(tmp_path, store, cluster_at, ollama_url):
     made.kill()
 
 
-@pytest.mark.parametrize("store", ["weaviate"], indirect=True)  # the local one has other tests
-def test_a_real_ollama_embeds_summarises_and_finds(ollama_cluster, git, mark):
+@pytest.mark.parametrize("store", ["weaviate"], indirect=True)  # other tests use the local store
+def test_search_works_with_embeddings_and_summaries_of_a_real_ollama(ollama_cluster, git, mark):
     git.commit(sources(2, mark))
     with ollama_cluster.client() as client:
         run = client.index(str(git.folder), name="app")

@@ -1,6 +1,6 @@
-"""From the middle of a run on Ollama answers late, with what are no vectors, or with vectors of
-other dimensions: the run completes or says what is missing, and once the server is well the index
-is the undisturbed one. A model that was removed is pulled by no search.
+"""Runs during which Ollama answers late, with invalid vectors, or with vectors of another dimension
+complete, or say what is missing. After the server has recovered, the index equals that of an
+undisturbed run. No search pulls a model that was removed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from codelode.model import RunState
 from tests.end_to_end.runs import said, state_of
 from tests.end_to_end.stored import assert_same, read
 
-#: One store suffices: none of these answers gets as far as one. The first test starts Ollama and
-#: two clusters.
+#: One store suffices, because no invalid answer reaches it. The first test starts Ollama and two
+#: clusters.
 pytestmark = [
     pytest.mark.parametrize("store", ["local"], indirect=True),
     pytest.mark.timeout(600),
 ]
 
-#: Each a chunk. The trouble is about the second half, which is handed out as the first is stored.
+#: Each file is one chunk. Faults hit the second half, which is handed out as the first is stored.
 FILES = 8
 HALF = FILES // 2
 SOURCES = {
@@ -38,7 +38,7 @@ SOURCES = {
     for n in range(FILES)
 }
 
-#: Tokens of which each call has one text, so that a damaged answer spoils no other file.
+#: Tokens per call, so few that each call has one text and a damaged answer spoils no other file.
 TEXT_A_CALL = "64"
 
 QUERY = "open a path"
@@ -57,8 +57,8 @@ def settings_at(url, **others):
         "embed_batch_tokens": TEXT_A_CALL,
         "model_concurrency": "1",
         "window": str(HALF),
-        "log_level": "debug",  # which logs that a job is put off
-        "maintain_interval_s": "3600",  # it would open the index while the server is not well
+        "log_level": "debug",  # logs postponed jobs
+        "maintain_interval_s": "3600",  # it would open the index while the server is faulty
         **others,
     }
 
@@ -102,13 +102,13 @@ def relayed(shared, shared_relay, undisturbed, wait_for):
 
 @pytest.fixture
 def patience():
-    """Return additional settings of a cluster of its own; tests override this by a parameter."""
+    """Return additional settings for `own_relayed`; tests override this by a parameter."""
     return {}
 
 
 @pytest.fixture
-def relayed_anew(relay, patience, tmp_path, cluster_at):
-    """Start a cluster for one test, which reaches Ollama through a relay of its own."""
+def own_relayed(relay, patience, tmp_path, cluster_at):
+    """Start a cluster for one test, which reaches Ollama through a separate relay."""
     cluster = cluster_at(tmp_path / "data", **settings_at(relay.url, **patience))
     cluster.start()
     yield cluster
@@ -144,8 +144,8 @@ def is_of_the_second_half(text):
     return text == QUERY or any(f"read_{n}" in text for n in range(HALF, FILES))
 
 
-def is_asked_by_who_comes_late():
-    """The dimension, once a file was embedded: by then only who stores does not know it."""
+def is_probe_of_the_store_worker():
+    """Match probes for the dimension after a file was embedded, which the store worker sends."""
     has_begun = threading.Event()
 
     def is_meant(text):
@@ -196,11 +196,11 @@ SHORT = [rows(lambda row: row[:100])]
 
 
 @pytest.mark.parametrize("patience", [IMPATIENT])
-def test_late_answers_put_files_off_until_the_server_is_well(
-    relay, relayed_anew, sources, undisturbed, wait_for
+def test_late_answers_postpone_files_until_the_server_recovers(
+    relay, own_relayed, sources, undisturbed, wait_for
 ):
-    found = put_off_until_it_is_well(
-        relay, relayed_anew, sources, wait_for, damages=[late], reason="did not answer in time"
+    found = postponed_until_it_recovers(
+        relay, own_relayed, sources, wait_for, damages=[late], reason="did not answer in time"
     )
     assert_same(found, undisturbed)
 
@@ -212,16 +212,16 @@ def test_late_answers_put_files_off_until_the_server_is_well(
         pytest.param(NO_VECTORS, "not finite or all zeros", id="no-vectors"),
     ],
 )
-def test_answers_that_cannot_be_used_put_files_off_until_the_server_is_well(
+def test_invalid_answers_postpone_files_until_the_server_recovers(
     shared_relay, relayed, sources, undisturbed, wait_for, damages, reason
 ):
-    found = put_off_until_it_is_well(
+    found = postponed_until_it_recovers(
         shared_relay, relayed, sources, wait_for, damages=damages, reason=reason
     )
     assert_same(found, undisturbed)
 
 
-def put_off_until_it_is_well(relay, cluster, sources, wait_for, *, damages, reason):
+def postponed_until_it_recovers(relay, cluster, sources, wait_for, *, damages, reason):
     """Damage the answers from the middle of a run on, and return what is stored at its end."""
     log = cluster.data / "logs" / "embed.log"
     before = len(log.read_text())
@@ -246,7 +246,7 @@ def put_off_until_it_is_well(relay, cluster, sources, wait_for, *, damages, reas
     return read(cluster, "app")
 
 
-def test_vectors_of_another_dimension_fail_their_files_until_these_are_tried_again(
+def test_files_whose_vectors_have_another_dimension_fail_until_they_are_retried(
     shared_relay, relayed, sources, undisturbed
 ):
     with relayed.client() as client:
@@ -271,13 +271,13 @@ def test_vectors_of_another_dimension_fail_their_files_until_these_are_tried_aga
     assert_same(read(relayed, "app"), undisturbed)
 
 
-def test_a_worker_that_took_the_model_for_another_one_finds_out(
-    relay, relayed_anew, sources, undisturbed, wait_for
+def test_a_worker_that_got_a_wrong_dimension_recovers(
+    relay, own_relayed, sources, undisturbed, wait_for
 ):
-    """The embed workers probed the dimension in time; the store worker did not."""
-    log = relayed_anew.data / "logs" / "store.log"
-    with relayed_anew.client() as client:
-        trouble = Trouble(relay, SHORT, is_asked_by_who_comes_late())
+    """The embed workers have probed the dimension before the fault, the store worker has not."""
+    log = own_relayed.data / "logs" / "store.log"
+    with own_relayed.client() as client:
+        trouble = Trouble(relay, SHORT, is_probe_of_the_store_worker())
         run = client.index(sources, name="app", wait=False)
         wait_for(lambda: "Retry in" in log.read_text(), "a file to be put off")
         message = "than the store worker, which uses ollama-all-minilm"
@@ -287,7 +287,7 @@ def test_a_worker_that_took_the_model_for_another_one_finds_out(
         trouble.mend()
         *_, end = client.watch(run.id)
         assert (end.state, end.done, end.failed) == (RunState.COMPLETE, FILES, 0)
-    assert_same(read(relayed_anew, "app"), undisturbed)
+    assert_same(read(own_relayed, "app"), undisturbed)
 
 
 @pytest.fixture
@@ -315,7 +315,7 @@ def held_pull(relay):
     return answer
 
 
-def test_a_search_for_which_the_model_is_missing_ranks_by_keywords_and_pulls_nothing(
+def test_a_search_without_the_model_ranks_by_keywords_and_pulls_nothing(
     shared_relay, relayed, ollama, sources, remove_model, wait_for
 ):
     def answer():
@@ -332,7 +332,7 @@ def test_a_search_for_which_the_model_is_missing_ranks_by_keywords_and_pulls_not
         shared_relay.always = held_pull(shared_relay)
         remove_model()
         (pid,) = relayed.pids("-m gateway")
-        os.kill(pid, signal.SIGKILL)  # the next one has not asked for the model yet
+        os.kill(pid, signal.SIGKILL)  # the next search has not asked for the model yet
         wait_for(lambda: relayed.pids("-m gateway") not in ([], [pid]), "another gateway")
         wait_for(answer, "it to serve")
         found = answer()

@@ -1,6 +1,6 @@
-"""From the middle of a run on Ollama's language model answers with nonsense, with nothing, late, or
-is gone: the run completes and says how many summaries are missing, searches go on, and once the
-server is well `codelode enrich` has just these written.
+"""Runs during which Ollama's language model answers with nonsense, with nothing, late, or not at
+all complete and say how many summaries are missing. Searches go on, and after the server has
+recovered, `codelode enrich` writes exactly these summaries.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 from tests.end_to_end.runs import command, ended, said
 from tests.end_to_end.stored import read
 
-#: One store suffices: what is missing is so before anything is stored.
+#: One store suffices: summaries are missing before anything is stored.
 pytestmark = pytest.mark.parametrize("store", ["local"], indirect=True)
 
 #: Each is a chunk of which a summary is wanted. More would take minutes: a question that fails is
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.parametrize("store", ["local"], indirect=True)
 FILES = 2
 FIRST = "read_0_"
 
-#: Makes a summary, in little time.
+#: An answer that gives a summary quickly.
 MAX_TOKENS = 8
 
 SETTINGS = {
@@ -34,7 +34,7 @@ SETTINGS = {
 
 
 def sources(name):
-    """Content by path, of which nothing is known from another test."""
+    """Return contents by path that caches of other tests do not have."""
     return {
         f"part_{n}.py": f"def read_{n}_{name}(path, limit):\n"
         '    """Gives back the first lines of a file."""\n'
@@ -45,7 +45,7 @@ def sources(name):
 
 
 class Trouble:
-    """Has the relay give `answers` in turn, to questions without the text `spared`."""
+    """Makes the relay give `answers` in turn to questions without the text `spared`."""
 
     def __init__(self, relay, answers, *, spared):
         self.served = 0
@@ -93,25 +93,25 @@ EMPTY = [always({"model": "smollm2", "response": "", "done": True})]
 
 @pytest.fixture(scope="module")
 def cluster(make_cluster, shared_relay):
-    """One that asks Ollama by way of the relay."""
+    """A cluster that reaches Ollama through the relay."""
     return make_cluster(ollama_url=shared_relay.url, **SETTINGS)
 
 
 def index(cluster, trouble, git, name, wait_for):
-    """What the command says of a run that gets into the trouble, during which searches go on."""
+    """Run `index` during the trouble; return what a search finds meanwhile, and the output."""
     git.commit(sources(name))
     running = command(cluster, "index", str(git.folder), "--name", name, "--wait")
     try:
         wait_for(lambda: trouble.served, "a question to be answered badly")
         during = found(cluster, name)
     finally:
-        status, told = ended(running)
+        status, output = ended(running)
     assert (status, found(cluster, name)) == (0, paths(range(FILES)))
-    return during, told
+    return during, output
 
 
 def found(cluster, name):
-    """The files that a search finds."""
+    """Return the files that a search finds."""
     with cluster.client() as client:
         answer = client.search("first lines of a file", repositories=[name], skip_cache=True)
     return sorted(hit.path for hit in answer.hits)
@@ -122,14 +122,14 @@ def paths(numbers):
 
 
 def without_summary(cluster, name):
-    """The files that have none, as stored."""
+    """Return the stored files without a summary."""
     return sorted(chunk.path for chunk in read(cluster, name).chunks if not chunk.summary)
 
 
 def assert_written(cluster, name, *, files):
-    """By a command that has something to do for so many files."""
-    status, told = said(cluster, "enrich", name, "--wait")
-    assert (status, f"{name}  complete  {files}, 0 skipped, 0 failed" in told) == (0, True)
+    """Run `enrich`, check that it processes this many files, and that no summary is missing."""
+    status, output = said(cluster, "enrich", name, "--wait")
+    assert (status, f"{name}  complete  {files}, 0 skipped, 0 failed" in output) == (0, True)
     assert without_summary(cluster, name) == []
     assert found(cluster, name) == paths(range(FILES))
 
@@ -137,7 +137,7 @@ def assert_written(cluster, name, *, files):
 @pytest.mark.parametrize(
     ("name", "answers"), [("nonsense", NONSENSE), ("nothing", EMPTY), ("gone", [die])]
 )
-def test_summaries_that_cannot_be_had_are_counted_and_written_later(
+def test_missing_summaries_are_counted_and_written_later(
     cluster, shared_relay, git, wait_for, name, answers
 ):
     trouble = Trouble(shared_relay, answers, spared=FIRST)
@@ -150,7 +150,7 @@ def test_summaries_that_cannot_be_had_are_counted_and_written_later(
     assert_written(cluster, name, files="1 file")
 
 
-def test_summaries_that_come_late_are_counted_and_written_when_there_is_more_time(
+def test_late_summaries_are_counted_and_written_with_a_longer_timeout(
     make_cluster, cluster_at, shared_relay, git, wait_for
 ):
     settings = {"ollama_url": shared_relay.url, **SETTINGS}

@@ -1,4 +1,4 @@
-"""An organisation that changes while workers are killed ends up as a fresh cluster indexes it."""
+"""A cluster that follows a changing organisation while workers are killed equals a fresh one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REPOSITORIES = 8
 ROUNDS = 3
 STAGES = ("pull", "parse", "embed", "store")
 
-#: The test waits three times, for 300 s at most each.
+#: The test waits three times, each for at most 300 s.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_000)]
 
 
@@ -56,10 +56,10 @@ def following(tmp_path, organisation, cluster_at, wait_for):
 
 
 def following_right(cluster, organisation):
-    """Return a test whether the cluster has what the host has.
+    """Return a predicate that tells whether the cluster has what the host has.
 
-    It has the host listed again each time that a listing has ended without that. More often, the
-    workers of a busy machine would do nothing else.
+    It requests a new listing only when the last one has ended; otherwise, the workers of a busy
+    machine would do nothing else.
     """
     ended_at = -1.0
 
@@ -77,7 +77,7 @@ def following_right(cluster, organisation):
     return is_right
 
 
-def test_a_day_of_changes_with_killed_workers_ends_as_a_fresh_index(
+def test_after_a_day_of_changes_with_killed_workers_the_index_equals_a_fresh_one(
     organisation, following, wait_for, dice
 ):
     cluster = following("old")

@@ -1,4 +1,4 @@
-"""What parsing finds arrives: blocks of infrastructure, queries of one's own, health."""
+"""Parse results reach the index: infrastructure blocks, own queries, and file health."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ jobs:
       - run: make publish uploads
 """
 
-#: Parsing it takes seconds of processor time.
+#: A file whose parsing takes seconds of processor time.
 LONG = "x(y);" * 190_000
 
 #: Processor time after which a process of the pool must be parsing LONG, in seconds.
@@ -48,9 +48,7 @@ def test_blocks_of_infrastructure_are_found_by_hierarchy_and_by_type(cluster, gi
         assert ("a.py", "list_uploads", "") in found()
 
 
-def test_a_repository_s_own_query_replaces_the_built_in_one_and_its_change_reaches_all(
-    cluster, git
-):
+def test_an_own_query_replaces_the_built_in_one_and_its_change_affects_all_files(cluster, git):
     git.commit({"a.py": ROUTED, QUERY: ROUTES})
     with cluster.client() as client:
 
@@ -88,7 +86,7 @@ def test_the_health_of_each_language_is_in_the_status(cluster, git):
         assert "syntax error" in partial.reason
 
 
-def test_a_file_that_the_parser_does_not_finish_twice_fails_alone(cluster, git, wait_for):
+def test_a_file_that_exceeds_the_parse_timeout_twice_fails_alone(cluster, git, wait_for):
     git.commit({"a.py": LONG, "b.py": ROUTED})
     before = pool_times(cluster)
 
@@ -101,7 +99,7 @@ def test_a_file_that_the_parser_does_not_finish_twice_fails_alone(cluster, git, 
         for _ in range(2):
             wait_for(at_work, "a process to parse the long file")
             (pid,) = at_work()
-            os.kill(pid, signal.SIGSTOP)  # on no machine, however quick, is the file finished
+            os.kill(pid, signal.SIGSTOP)  # even the fastest machine does not finish the file
             wait_for(lambda pid=pid: pid not in at_work(), "the process to be killed")
         *_, end = client.watch(run.id)
         (failed,) = client.failures("stalled")
@@ -122,5 +120,5 @@ def pool_times(cluster):
 
 
 def stat(pid):
-    """Return the fields of `/proc/PID/stat` behind the command: state, parent, and so on."""
+    """Return the fields of `/proc/PID/stat` after the command: state, parent, and so on."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -131,7 +131,7 @@ def test_people_find_code_until_they_lose_the_right_to_read_it_at_the_host(serve
     served.synced(wait_for)  # gateways use its result within a second
 
     wait_for(lambda: served.sees("ann") == {"secret", "open"}, "ann to find what she may read")
-    assert served.sees("bob") == {"open"}  # a member of a team without the unit of the code
+    assert served.sees("bob") == {"open"}  # a member of a team without access to code
     assert served.sees("carl") == {"tools", "open"}
     assert "secret" not in served.sees("rita")
     state = served.state()

@@ -1,4 +1,4 @@
-"""Groups that follow rights that have changed, in a real Weaviate, while searches go on."""
+"""Repositories in a real Weaviate are regrouped after changes of rights, while searches go on."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def regroup(cluster, monkeypatch):
     assert not ended.value.code
 
 
-def test_searches_find_exactly_what_is_visible_while_repositories_get_other_groups(
+def test_searches_find_exactly_the_visible_repositories_during_regrouping(
     own_cluster, make_git, monkeypatch, weaviate_address
 ):
     cluster = own_cluster

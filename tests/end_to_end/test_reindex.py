@@ -1,4 +1,4 @@
-"""Another embedder for a running cluster: searches go on, nothing is lost, nothing is mixed."""
+"""A running cluster changes its embedder: searches go on, and no data is lost or mixed."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ FILES = {
     for n in range(280)
 }
 
-#: For a test of what no store has a part in: what is built, the choice of the embedder, refusals.
+#: For tests that do not depend on the store: the choice of the embedder, and refusals.
 with_any_store = pytest.mark.parametrize("store", ["local"], indirect=True)
 
 
 class Rebuild:
-    """One `codelode reindex` of a cluster."""
+    """A `codelode reindex` command for a cluster."""
 
     def __init__(self, cluster, *options, **variables):
         self.cluster = cluster
@@ -100,7 +100,7 @@ def served(shared_model_server):
 
 @pytest.fixture
 def indexed(running, served):
-    """Return the cluster; of earlier tests only the choice of the embedder remains."""
+    """Return the cluster without repositories of earlier tests, but with their embedder."""
     cluster, _ = running
     assert others(cluster) == []
     return cluster
@@ -121,7 +121,7 @@ def static(indexed):
 
 @pytest.fixture
 def chosen(indexed, model):
-    """Return the cluster with an embedder that is not the one of its settings, and its model."""
+    """Return the cluster with another embedder than that of its settings, and its model."""
     if registry.published(indexed.settings()).settings.embedder == "static":
         status, said = Rebuild(indexed, *to(model)).end()
         assert status == 0, said
@@ -191,7 +191,7 @@ def texts_asked(server):
     return [text for _, asked in server.calls for text in asked.get("input", ()) if "def" in text]
 
 
-def test_searches_go_on_and_what_changes_meanwhile_is_found(static, served, git, model, wait_for):
+def test_searches_go_on_and_changes_made_meanwhile_are_found(static, served, git, model, wait_for):
     gate = Gate(served, 1)
     with Searcher(static.client, wrong) as searcher, static.client() as client:
         before = client.status()
@@ -226,7 +226,7 @@ def test_searches_go_on_and_what_changes_meanwhile_is_found(static, served, git,
         assert "src/part_1.py" in found("changed_meanwhile")
         assert "src/part_2.py" not in found("load_2")
 
-        # Workers follow too, and what they take for indexed is.
+        # The workers switch too, and their records match the index.
         asked = len(texts_asked(served))
         run = client.index(str(git.folder), name="app")
         assert (run.state, run.total) == (RunState.COMPLETE, 0)
@@ -238,7 +238,7 @@ def test_searches_go_on_and_what_changes_meanwhile_is_found(static, served, git,
 
 
 @with_any_store
-def test_an_embedder_that_is_away_leaves_all_as_it_was(static, served):
+def test_an_unreachable_embedder_changes_nothing(static, served):
     served.always = served.json({"error": "no such model"}, 404)
     status, said = Rebuild(static, "--embedder", "openai", "--model", "none").end()
     assert status == 2, said
@@ -248,7 +248,7 @@ def test_an_embedder_that_is_away_leaves_all_as_it_was(static, served):
 
 
 @with_any_store
-async def test_killed_half_way_it_goes_on_after_a_reindex_to_what_is_published(
+async def test_a_killed_reindex_continues_after_one_to_the_published_embedder(
     static, served, model, wait_for
 ):
     before = await stored(static)
@@ -290,7 +290,7 @@ async def test_a_rebuilt_index_equals_a_newly_made_one(indexed, served, git, mod
 
 
 @with_any_store
-async def test_a_repository_s_own_queries_shape_the_new_index_too(indexed, model, make_git):
+async def test_own_queries_of_repositories_apply_to_the_new_index(indexed, model, make_git):
     name, git = RepositoryName("own"), make_git()
     git.commit({"a.py": ROUTED, QUERY: ROUTES, "b.rb": "def b\nend\n"})
     with indexed.client() as client:
@@ -314,8 +314,8 @@ def counts(cluster, name):
     return {record.path: record.chunks for record in ledger.all(name, status.ref)}
 
 
-@pytest.mark.parametrize("store", ["weaviate"], indirect=True)  # the local one: see above
-async def test_killed_half_way_it_goes_on_where_it_was(indexed, served, model, wait_for):
+@pytest.mark.parametrize("store", ["weaviate"], indirect=True)  # only the local store: see above
+async def test_a_killed_reindex_continues_where_it_was(indexed, served, model, wait_for):
     before = await stored(indexed)
     gate = Gate(served, 2)
     rebuild = Rebuild(indexed, *to(model))
@@ -333,7 +333,7 @@ async def test_killed_half_way_it_goes_on_where_it_was(indexed, served, model, w
     assert len(await stored(indexed)) == len(before)
 
 
-async def test_killed_half_way_it_can_be_dropped(indexed, served, model, wait_for):
+async def test_a_killed_reindex_can_be_dropped(indexed, served, model, wait_for):
     before = await stored(indexed)
     gate = Gate(served, 1)
     rebuild = Rebuild(indexed, *to(model))
@@ -357,7 +357,7 @@ async def test_killed_half_way_it_can_be_dropped(indexed, served, model, wait_fo
     assert (status, said.startswith("nothing was left over\n")) == (0, True), said
 
 
-#: Dies when the new index is published and the ledger does not know of it.
+#: Dies when the new index is published, before the ledger records it.
 DYING = """
 import os, signal
 from codelode.backends.redis.ledger import RedisLedger
@@ -376,7 +376,9 @@ main()
     indirect=["store"],
     scope="session",  # else the cluster of the module would be started anew for each test
 )
-def test_killed_right_after_publishing_no_file_is_indexed_again(indexed, git, model, is_dropping):
+def test_a_reindex_that_is_killed_right_after_publishing_indexes_no_file_again(
+    indexed, git, model, is_dropping
+):
     choice = {"embedder": "openai", "embedding_model": model}
     settings = indexed.settings().model_copy(update=choice)
     dead = subprocess.run([sys.executable, "-c", DYING], env=settings.environment(), check=False)
@@ -454,7 +456,7 @@ async def test_unreadable_summaries_are_dropped_on_request_and_written_again(des
 
 
 def assert_enriched(client):
-    """Write the summaries that are missing."""
+    """Write the missing summaries."""
     for run in client.enrich("app"):
         *_, end = client.watch(run.id)
         assert (end.state, end.failed) == (RunState.COMPLETE, 0)
@@ -490,7 +492,7 @@ def others(cluster):
     return found
 
 
-def test_a_cluster_that_starts_again_keeps_the_chosen_embedder(chosen, git):
+def test_a_restarted_cluster_keeps_the_chosen_embedder(chosen, git):
     cluster, model = chosen
     refuses_another_embedder(cluster.settings())
     cluster.stop()
@@ -513,8 +515,8 @@ def refuses_another_embedder(settings):
         list(store.ids(APP, DEFAULT_REF))
 
 
-@pytest.mark.parametrize("store", ["weaviate"], indirect=True)  # the local one: see `static`
-def test_there_and_back_leaves_one_index(indexed, served, model):
+@pytest.mark.parametrize("store", ["weaviate"], indirect=True)  # only the local store: see `static`
+def test_changing_the_embedder_and_back_leaves_one_index(indexed, served, model):
     for options, said in ((to(model), model), (("--embedder", "static"), "static")):
         status, told = Rebuild(indexed, *options).end()
         assert (status, said in told) == (0, True), told
@@ -531,7 +533,7 @@ def test_there_and_back_leaves_one_index(indexed, served, model):
 @pytest.mark.parametrize(
     ("name", "value", "theirs"), [("MAX_FILE_BYTES", "5000", "1000000"), ("QUERIES", "~/own", "")]
 )
-def test_other_settings_than_the_workers_have_are_refused(
+def test_settings_that_differ_from_those_of_the_workers_are_refused(
     indexed, monkeypatch, name, value, theirs
 ):
     monkeypatch.setenv(f"CODELODE_{name}", value)

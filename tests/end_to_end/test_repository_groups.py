@@ -95,7 +95,7 @@ def served(tmp_path_factory, program_of, store, cluster_at):
     gitea.stop()
 
 
-def test_a_group_is_that_of_the_first_readers_and_never_decides_who_reads(
+def test_groups_are_those_of_the_first_readers_and_grant_no_rights(
     served, wait_for, weaviate_address
 ):
     gitea, teams = served.world.gitea, served.world.teams

@@ -1,4 +1,4 @@
-"""Secrets that users and operators give are on no surface of a real run."""
+"""A real run shows no secret that users and operators give."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from codelode.cluster import token_file
 from tests.end_to_end.runs import said
 
-#: What nobody must find: the token of the gateway, and secrets in mistyped addresses.
+#: The secrets: the token of the gateway, and secrets in mistyped URLs.
 TOKEN = "Canary-0-of-the-gateway"
 CANARIES = tuple(f"Canary-{number}-in-an-address" for number in range(1, 7))
 ADDRESSES = (
@@ -41,7 +41,7 @@ def seen_by_ssh(tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def guarded(cluster_at, tmp_path, seen_by_ssh, monkeypatch):
-    """Start a cluster whose gateway asks for a token."""
+    """Start a cluster whose gateway requires a token."""
     monkeypatch.setenv("CODELODE_TOKEN", TOKEN)
     made = cluster_at(tmp_path / "data", git_timeout_s="20")
     made.start()
@@ -53,7 +53,7 @@ def environments(cluster, name=""):
     return [Path(f"/proc/{pid}/environ").read_bytes() for pid in cluster.pids(name)]
 
 
-def test_no_surface_of_a_run_repeats_a_secret(guarded, git, seen_by_ssh):
+def test_secrets_appear_nowhere_in_or_after_a_run(guarded, git, seen_by_ssh):
     git.commit({"a.py": "def found():\n    return 1\n"})
     answers = [said(guarded, "index", str(git.folder), "--name", "fine", "--wait")]
     assert answers[0][0] == 0
@@ -65,7 +65,7 @@ def test_no_surface_of_a_run_repeats_a_secret(guarded, git, seen_by_ssh):
     texts = [text.encode() for _, text in answers]
     of_git = seen_by_ssh.read_bytes()
     assert b"PATH=" in of_git
-    assert b"CODELODE_CLUSTER=" in of_git  # by which a leftover is found
+    assert b"CODELODE_CLUSTER=" in of_git  # to find leftovers by it
     processes = environments(guarded)
     assert len(environments(guarded, "-m gateway")) == 1
     assert [one for one in processes if TOKEN.encode() in one] == []

@@ -1,8 +1,8 @@
-"""A worker dies exactly where it hands work over: the run completes, the index is the undisturbed.
+"""A run whose worker dies exactly when it hands work over ends like an undisturbed one.
 
-A stage hands over in two steps: the ledger hears of it, and messages for the next stage go out;
-only after that is its own message acknowledged. It dies before, between and after the two. How a
-worker is made to die at a call is in `deaths/sitecustomize.py`.
+A stage hands work over in two steps: it records it in the ledger, and sends messages to the next
+stage. Only then does it acknowledge its own message. It dies before, between, and after the two
+steps. `deaths/sitecustomize.py` makes a worker die at a call.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from codelode.cli.doctor import doctor
 from codelode.model import RunState
 from tests.end_to_end.stored import assert_same, differences, read
 
-#: Files in flight, fewer than a run has: storing some hands out others.
+#: Files in flight: fewer than a run has, so that storing some hands out others.
 WINDOW = 8
 
-#: The same where a language model writes summaries of a few files.
+#: The same for runs of few files with summaries.
 WINDOW_OF_FEW = 3
 
 
@@ -68,7 +68,7 @@ def deaths(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def make_mortal(make_cluster, deaths):
-    """`make_mortal(**settings)` starts a cluster whose workers obey orders to die."""
+    """`make_mortal(**settings)` starts a cluster whose workers die on order."""
 
     def make(**settings):
         with pytest.MonkeyPatch.context() as environment:
@@ -87,7 +87,7 @@ def mortal(make_mortal):
 
 @pytest.fixture(scope="module")
 def mortal_with_model(make_mortal, shared_model_server):
-    """Start one whose language model answers every question: small real ones do not."""
+    """Start one whose language model answers every question, which small real models do not."""
     return make_mortal(
         language_model="ollama",
         ollama_url=shared_model_server.url,
@@ -100,7 +100,7 @@ def mortal_with_model(make_mortal, shared_model_server):
 def order(deaths):
     """`order(worker, moment, of)` orders a worker to die; returns a function to list who died.
 
-    With `times`, it is to die so many times.
+    With `times`, it dies so many times.
     """
 
     def give(worker, moment, of="worker", times=1):
@@ -132,7 +132,7 @@ def assert_died(cluster, who, wait_for):
 
 
 def assert_sound(cluster, run, wait_for):
-    """Check that the stores miss nothing of the run and that no stage output is left."""
+    """Check that nothing of the run is missing in the stores, and that no stage output is left."""
     with cluster.redis() as redis:
         outputs = RedisTableInventory(redis).stage_outputs
         wait_for(lambda: run.id not in outputs(), "all parts to be taken or dropped")
@@ -143,7 +143,7 @@ def assert_sound(cluster, run, wait_for):
 
 
 PASSES_ON = ("before pass_on", "after pass_on", "after push")
-#: By what dies: a worker, or a process that it works with, alone: the planning one, one of a pool.
+#: Who dies: a worker, or only a process that works for it: the planning one, or one of a pool.
 VICTIMS = (
     [("pull", moment, "worker") for moment in ("before plan", "after plan", "after push")],
     [("parse", moment, "worker") for moment in PASSES_ON],
@@ -152,13 +152,13 @@ VICTIMS = (
     [("pull", moment, "process") for moment in ("before plan", "after plan")],
     [("parse", moment, "process") for moment in PASSES_ON],
 )
-#: In turns: a worker that dies soon after it has started is started again later each time.
+#: Alternating, because the restart of a worker that dies soon after its start is delayed each time.
 MOMENTS = [death for each in zip_longest(*VICTIMS) for death in each if death]
 
 
 @pytest.mark.parametrize("store", ["weaviate"], indirect=True)
 @pytest.mark.parametrize(("worker", "moment", "of"), MOMENTS)
-def test_a_worker_that_dies_as_it_hands_over_costs_nothing(
+def test_a_run_whose_worker_dies_at_a_hand_over_ends_like_an_undisturbed_one(
     mortal, cluster, make_git, order, wait_for, worker, moment, of
 ):
     name = f"{worker} {moment} {of}".replace(" ", "-")
@@ -176,7 +176,7 @@ def test_a_worker_that_dies_as_it_hands_over_costs_nothing(
 
 
 def assert_same_after_a_later_file(mortal, cluster, git, name):
-    """Check that what a file that comes later means to others is seen."""
+    """Check that both clusters resolve the imports of a file that is added later alike."""
     git.commit(
         {"serve5/serve.go": "package serve5\n\nfunc Serve(path string) string { return path }\n"}
     )
@@ -187,7 +187,7 @@ def assert_same_after_a_later_file(mortal, cluster, git, name):
 
 @pytest.mark.parametrize("store", ["weaviate"], indirect=True)
 @pytest.mark.parametrize("moment", ["before done", "after done"])
-def test_a_worker_that_dies_as_it_completes_a_run_costs_nothing_and_the_next_run_begins(
+def test_if_a_worker_dies_as_it_completes_a_run_nothing_is_lost_and_the_next_run_begins(
     mortal, cluster, make_git, order, wait_for, moment
 ):
     name = f"complete {moment}".replace(" ", "-")
@@ -228,7 +228,7 @@ def assert_same_but_for_summaries(found, expected):
 
 @pytest.mark.parametrize("store", ["weaviate"], indirect=True)
 @pytest.mark.parametrize("moment", PASSES_ON)
-def test_an_enrich_worker_that_dies_as_it_hands_over_costs_nothing_and_no_summary(
+def test_if_an_enrich_worker_dies_at_a_hand_over_no_file_and_no_summary_is_lost(
     mortal_with_model, cluster, make_git, order, wait_for, moment
 ):
     name = f"enrich {moment}".replace(" ", "-")
@@ -244,7 +244,7 @@ def test_an_enrich_worker_that_dies_as_it_hands_over_costs_nothing_and_no_summar
     assert_sound(mortal_with_model, end, wait_for)
 
 
-#: How often what dies, where. Each death before a hand-over has its file parsed again.
+#: The deaths, with their numbers. Each death before a hand-over makes a file be parsed again.
 DEATHS = (
     *(("parse", "before pass_on", "process", 106), ("parse", "after pass_on", "process", 24)),
     *(("parse", "after push", "process", 24), ("pull", "before plan", "process", 1)),
@@ -254,8 +254,8 @@ DEATHS = (
 
 
 @pytest.mark.parametrize("store", ["local"], indirect=True)
-def test_159_deaths_in_one_run_cost_nothing(make_mortal, cluster, make_git, order):
-    """Most files have no grammar, because a process that replaces a dead one loads it again."""
+def test_a_run_with_159_deaths_ends_like_an_undisturbed_one(make_mortal, cluster, make_git, order):
+    """Most files have no grammar, because each new process would load it again."""
     assert sum(times for *_, times in DEATHS) == 159
     git = make_git()
     git.commit(sources("mortal") | {f"notes/{n}.txt": f"Note {n} is mortal.\n" for n in range(100)})
@@ -269,13 +269,13 @@ def test_159_deaths_in_one_run_cost_nothing(make_mortal, cluster, make_git, orde
 
 @pytest.fixture(scope="module")
 def patient(make_mortal):
-    """Start one that takes no file for lost, as while other runs keep its queues busy."""
+    """Start one that considers no file lost, as if other runs kept its queues busy."""
     return make_mortal(requeue_s="3600")
 
 
 @pytest.mark.parametrize("store", ["local"], indirect=True)
 @pytest.mark.parametrize("of", ["worker", "process"])
-def test_a_plan_whose_worker_died_is_worked_on_before_its_files_count_as_lost(
+def test_a_plan_whose_worker_died_is_processed_before_its_files_count_as_lost(
     patient, make_git, order, wait_for, of
 ):
     git = make_git()

@@ -1,4 +1,4 @@
-"""The comparison of two indexes, by which bad days are judged, misses nothing that is stored."""
+"""The comparison of two indexes, which other tests rely on, misses nothing that is stored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REFS = (DEFAULT_REF, RefName("main"))
 
 @pytest.fixture(scope="module")
 def damaged(cluster, make_git):
-    """The cluster with a repository of this module's own, to which each test does some more."""
+    """The cluster with a repository of this module, which each test damages further."""
     git = make_git()
     git.commit(FILES)
     with cluster.client() as client:
@@ -32,7 +32,7 @@ def damaged(cluster, make_git):
         client.remove(NAME)
 
 
-def test_an_index_is_the_same_as_itself_and_not_so_with_another_vector(damaged):
+def test_an_index_equals_itself_but_not_one_with_another_vector(damaged):
     whole = read(damaged, NAME)
     assert_same(read(damaged, NAME), whole)
 
@@ -76,7 +76,7 @@ def with_a_stray_symbol(settings):
         (without_chunks, {"ids", "chunks"}),
     ],
 )
-def test_what_is_missing_or_too_much_is_seen(damaged, damage, parts):
+def test_missing_and_additional_entries_are_found(damaged, damage, parts):
     before = read(damaged, NAME)
     damage(damaged.settings())
     assert differences(read(damaged, NAME), before).keys() == parts

@@ -15,10 +15,10 @@ from codelode.errors import Unavailable
 
 UNENDING = Path(__file__).with_name("unending.py")
 
-#: What is started: the cluster's command and its workers, Weaviate, Ollama, the guardian.
+#: The processes of a run: the cluster's command and its workers, Weaviate, Ollama, the guardian.
 SERVERS = ("codelode up", "-m workers", "-m gateway", "weaviate-server", "ollama serve", "guardian")
 
-#: With xdist, as `make test` does it, the process that is killed has started none of them.
+#: With xdist, as in `make test`, the process that is killed has started none of them.
 RUNS = [
     pytest.param(signal.SIGINT, (), id="interrupted"),
     pytest.param(signal.SIGTERM, (), id="terminated"),
@@ -28,7 +28,7 @@ RUNS = [
 
 @pytest.fixture
 def environment(tmp_path):
-    """That of a test run which starts all servers itself; marks its processes."""
+    """The environment of a test run that starts all servers itself; it marks the processes."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("CODELODE", "PYTEST"))}
     return {**inherited, "UNENDING": str(tmp_path / "running")}
 
@@ -37,11 +37,11 @@ def environment(tmp_path):
 def test_a_terminated_run_leaves_no_server_behind(
     program_of, environment, tmp_path, wait_for, number, options
 ):
-    program_of("weaviate"), program_of("ollama")  # else this test has nothing to see
+    program_of("weaviate"), program_of("ollama")  # else this test would check nothing
     started, said = Path(environment["UNENDING"]), tmp_path / "said"
     command = [sys.executable, "-m", "pytest", UNENDING, *options, "--basetemp", tmp_path / "base"]
     with said.open("wb") as output:
-        # A run in the background of a script ignores SIGINT, and would pass that on.
+        # A run in the background of a script ignores SIGINT, and its children would inherit that.
         run = subprocess.Popen(
             command,
             env=environment,
@@ -81,7 +81,7 @@ def ended(run, said):
 
 
 def processes(environment):
-    """Those that inherited the environment. Redis is none: it writes its title over that."""
+    """Return the processes with the environment, except Redis, which overwrites it by its title."""
     mark = f"UNENDING={environment['UNENDING']}".encode()
     found = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
     return [pid for pid in found if mark in read(pid, "environ").split(b"\0")]

@@ -1,4 +1,4 @@
-"""The extension in VS Code itself, in a browser, over a real cluster that has indexed real code."""
+"""The extension in a real VS Code in a browser, over a real cluster that has indexed real code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def stop(pool: Pool):
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory, cluster_at, library, make_git):
-    """A cluster with a repository that the editor has open, and one that it does not have."""
+    """A cluster with a repository that the editor has open, and one that it has not."""
     made = cluster_at(tmp_path_factory.mktemp("vscode") / "data")
     made.start()
     try:
@@ -75,7 +75,7 @@ def chromium():
 
 @pytest.fixture
 def open_editor(chromium, address, library):
-    """Returns a function that opens the editor in a browser of its own, with a folder."""
+    """Return a function that opens the editor in a new browser, with a folder."""
 
     @contextmanager
     def opened(folder=library.folder):
@@ -196,7 +196,7 @@ def test_the_buttons_of_the_search_filter_it(open_editor):
         assert not [one for one in rows(page) if "acme/library" in one]
 
 
-def test_code_that_the_workspace_lacks_is_shown_explained_and_followed(open_editor):
+def test_code_outside_the_workspace_is_shown_and_explained(open_editor):
     with open_editor() as page:
         connect(page)
         search(page, "repo:acme/other drain_idle_connections")

@@ -1,4 +1,4 @@
-"""A test that starts what tests start and does not end; `test_terminated.py` terminates it."""
+"""A test that starts servers and does not end; `test_terminated.py` terminates it."""
 
 from __future__ import annotations
 

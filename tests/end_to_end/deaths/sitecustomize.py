@@ -1,9 +1,9 @@
-"""Kills a worker at the very call by which it hands work over, when a test has ordered that.
+"""Kill a worker exactly at a call that hands work over, when a test has ordered it.
 
-Python imports a module of this name as it starts, so the product needs no hook for it: a cluster
-finds this one by PYTHONPATH. An order is a file `WORKER MOMENT METHOD NUMBER` in the folder DEATHS.
-Of the calls that fit it the first one renames it, to the same with the id of the process that the
-order is about, its own or the worker's, and dies of it.
+Python imports a module of this name at startup, so the product needs no hook: a cluster finds this
+one by PYTHONPATH. An order is a file `WORKER MOMENT METHOD NUMBER` in the folder DEATHS. The first
+call that matches it appends to its name the id of the process to kill, which is its own or that of
+the worker, and kills it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SERVER = "call"
 
 
 def run_the_hidden_one():
-    """The module of this name that the environment has, if any: this one stands before it."""
+    """Run the module of this name that the environment has, if any; this one hides it."""
     here = str(Path(__file__).parent)
     spec = PathFinder.find_spec("sitecustomize", [path for path in sys.path if path != here])
     if spec is not None:
@@ -31,7 +31,7 @@ def run_the_hidden_one():
 def worker_name():
     """Return the NAME of the `python -P -m workers NAME` that this is or works for, or "".
 
-    It is asked for at each call, because a worker gets its name when it is forked.
+    Called at each hand-over, because a worker gets its name only after the fork.
     """
     pid = os.getpid()
     while pid:
@@ -43,8 +43,8 @@ def worker_name():
     return ""
 
 
-def lie_in_wait():
-    """From now on the calls that hand work over look for orders."""
+def watch_for_orders():
+    """Make the calls that hand work over look for orders."""
     from codelode.backends.redis.ledger import RedisLedger
     from workers.delivery.outbox import CeleryOutbox
 
@@ -71,7 +71,7 @@ def mortal(method):
 
 def die_if_ordered(moment):
     for order in Path(os.environ["DEATHS"]).glob(f"{moment} *"):
-        if not order.suffix:  # else it was taken
+        if not order.suffix:  # else another process has taken it
             die_by(order)
 
 
@@ -90,4 +90,4 @@ def die_by(order):
 
 run_the_hidden_one()
 if worker_name():
-    lie_in_wait()
+    watch_for_orders()

@@ -41,7 +41,7 @@ def served(tmp_path_factory, cluster_at, library, make_git):
         made.kill()
 
 
-@pytest.fixture(scope="module")  # it runs an event loop, which no test of another file may meet
+@pytest.fixture(scope="module")  # its event loop would disturb tests of other files
 def chromium():
     with running_browser() as browser:
         yield browser
@@ -54,7 +54,7 @@ def token(served):
 
 @pytest.fixture(scope="module")
 def open_page(chromium, served, token):
-    """Returns a function that opens a page in a browser of its own, signed in by a link."""
+    """Return a function that opens a page in a new browser, signed in by a link."""
 
     @contextmanager
     def opened(path="/", *, secret=token, **options):

@@ -33,7 +33,7 @@ def asked(page):
     return parse_qs(urlsplit(page.url).query)
 
 
-def test_results_come_as_one_types_and_the_address_holds_the_whole_state(open_page):
+def test_results_appear_while_typing_and_the_url_holds_the_whole_state(open_page):
     with open_page() as page:
         assert page.evaluate("document.activeElement.id") == "q"
         page.keyboard.type("maybe_declare")
@@ -56,7 +56,7 @@ def test_results_come_as_one_types_and_the_address_holds_the_whole_state(open_pa
         assert page.problems == []
 
 
-def test_taking_a_letter_back_shows_the_results_before_it_as_current(open_page):
+def test_deleting_a_letter_shows_the_previous_results_as_current(open_page):
     with open_page("/search?q=declare") as page:
         page.route("**/search?q=declares", lambda _: None)  # its answer takes long
         with page.expect_request("**/search?q=declares"):
@@ -67,21 +67,21 @@ def test_taking_a_letter_back_shows_the_results_before_it_as_current(open_page):
         assert asked(page) == {"q": ["declare"]}
 
 
-def test_enter_does_not_ask_again_for_what_is_on_its_way(open_page):
+def test_enter_does_not_repeat_a_request_in_progress(open_page):
     with open_page() as page:
         held = []
         page.route("**/search?q=declare", lambda one: held.append(one))
         with page.expect_request("**/search?q=declare"):
             page.fill("#q", "declare")
         page.keyboard.press("Enter")
-        page.evaluate("() => fetch('/sign-in')")  # a request of Enter would be on its way before
+        page.evaluate("() => fetch('/sign-in')")  # Enter would have sent its request earlier
         for one in held:
             one.continue_()
         page.wait_for_selector(".hit")
         assert len(held) == 1
 
 
-def test_everything_is_reached_by_keyboard(open_page):
+def test_everything_can_be_reached_by_keyboard(open_page):
     with open_page("/search?q=declare") as page:
         page.keyboard.press("j")
         first = page.evaluate("document.activeElement.href")
@@ -204,9 +204,9 @@ def test_copies_unfold_and_lead_to_their_code(open_page):
 
 
 def unfold(page):
-    """Open all that is folded, and lay out what is below the window, so that it is looked at too.
+    """Unfold everything and render what is below the window, so that axe checks it too.
 
-    Axe takes the boxes of files that are not laid out for what is painted, and they overlap.
+    Axe would otherwise use the overlapping boxes of files that are not laid out yet.
     """
     page.evaluate("for (const one of document.querySelectorAll('main details')) one.open = true")
     page.evaluate("""
@@ -216,7 +216,7 @@ def unfold(page):
     """)
 
 
-#: The rules of axe about colours, which take most of its time.
+#: The colour rules of axe, which take most of its time.
 COLOURS = ("color-contrast", "link-in-text-block")
 
 #: Remove lines of code and rows of tables whose elements look like those of earlier ones: they have
@@ -240,8 +240,8 @@ def violations(page, **options):
 
 
 def assert_accessible(page, name, look):
-    """Check the page, and then the colours of what looks different in it."""
-    if look != "dark":  # which differs from `light` in colours alone
+    """Check the page, and then the colours of elements that differ in their looks."""
+    if look != "dark":  # differs from `light` only in colours
         rules = {rule: {"enabled": False} for rule in COLOURS}
         assert violations(page, rules=rules) == [], name
     page.evaluate(KEEP_ONE_OF_EACH)
@@ -267,7 +267,7 @@ def test_every_view_is_accessible_and_fits_the_window(open_page, look):
 
 
 def loaded(page, path):
-    """Open the page with nothing in the cache, and return the bytes of each URL that it loads."""
+    """Open the page with an empty cache, and return the bytes of each URL that it loads."""
     seen = {}
 
     def count(one):
@@ -281,7 +281,7 @@ def loaded(page, path):
     return seen
 
 
-def test_every_view_is_light_and_loads_from_here_alone(open_page, served):
+def test_every_view_is_small_and_loads_only_from_the_gateway(open_page, served):
     with open_page() as page:
         for path in VIEWS.values():
             seen = loaded(page, path)
@@ -295,13 +295,13 @@ def test_an_absent_gateway_is_reported_and_the_page_recovers_by_itself(open_page
         page.context.set_offline(True)
         page.fill("#q", "maybe_declare")
         page.wait_for_selector("#away", state="visible")
-        assert "declare" in page.inner_text("#results")  # what was there stays
+        assert "declare" in page.inner_text("#results")  # the earlier results stay
         page.context.set_offline(False)
         page.wait_for_selector("#away", state="hidden")
         page.wait_for_function("() => location.search === '?q=maybe_declare'")
 
 
-def test_a_revoked_key_signs_the_browser_out_and_another_leads_back(open_page, served, token):
+def test_a_revoked_key_signs_the_browser_out_and_another_key_signs_it_in(open_page, served, token):
     api = httpx.Client(
         base_url=f"{served.facts['http']}/api/v1",
         headers={"authorization": f"Bearer {token}"},

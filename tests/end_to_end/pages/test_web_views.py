@@ -88,7 +88,7 @@ def test_y_rewrites_the_address_to_the_permalink(open_page):
         assert marked(page) == ["L30", "L31", "L32"]
 
 
-def test_a_click_on_a_name_shows_what_it_means_without_leaving(open_page):
+def test_a_click_on_a_name_shows_its_definition_on_the_same_page(open_page):
     with open_page(CODE) as page:
         click_name(page, "maybe_declare")
         page.wait_for_selector("#names .places a")
@@ -172,7 +172,7 @@ def test_a_repository_is_indexed_from_the_page_and_its_run_is_followed(open_page
         client.remove("acme/new")
 
 
-#: Returns those of the places where the canvas shows that there is a node.
+#: Returns the positions at which the canvas shows a node.
 AT_NODES = """places => {
     const canvas = document.getElementById('canvas');
     const {left, top} = canvas.getBoundingClientRect();
@@ -258,7 +258,7 @@ def test_every_view_is_accessible_and_fits_the_window(open_page, look):
             assert_accessible(page, name, look)
 
 
-def test_every_view_is_light(open_page):
+def test_every_view_is_small(open_page):
     with open_page() as page:
         for path in VIEWS.values():
             seen = loaded(page, path)
