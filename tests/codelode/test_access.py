@@ -1,4 +1,4 @@
-"""Visibilities as values."""
+"""A visibility is a value that holds names of repositories, and a principal has one."""
 
 from __future__ import annotations
 

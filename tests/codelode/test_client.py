@@ -1,4 +1,4 @@
-"""Both Python clients, blocking and asynchronous, against real gRPC: one suite for the two."""
+"""The blocking and the asynchronous Python client pass the same suite over real gRPC."""
 
 from __future__ import annotations
 

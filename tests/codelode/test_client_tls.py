@@ -1,4 +1,4 @@
-"""A client sends its token to other machines only over TLS, and is told how to write addresses."""
+"""A client sends its token to other machines only over TLS; errors explain the address format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prefixes and groups that stand for many names."""
+"""Prefixes and groups replace many names."""
 
 import random
 
@@ -70,7 +70,7 @@ def only(fact):
 
 
 def of_teams(names):
-    """The groups of each name: that of one of five teams, which no name tells."""
+    """Return the groups of each name: one of five teams, which does not follow from the name."""
     return {name: only(str(int(name.rpartition("r")[2]) % 5)) for name in names}
 
 

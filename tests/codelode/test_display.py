@@ -1,4 +1,4 @@
-"""Names that git allows and a terminal, a log, or a page would misread."""
+"""Names that git allows, but a terminal, a log, or a page would misread, are made safe."""
 
 import json
 import os

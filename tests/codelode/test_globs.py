@@ -20,7 +20,7 @@ PATH = st.text("ab/.", max_size=9)
 
 
 def matches(glob, text, wildcards):
-    """The definition, which backtracks."""
+    """Match by the naive translation, which backtracks."""
     parts = re.findall(r"\*\*/|\*\*|\*|\?|[^*?]+", glob)
     expression = "".join(wildcards.get(part) or re.escape(part) for part in parts)
     return re.fullmatch(expression, text, re.DOTALL) is not None

@@ -22,7 +22,7 @@ class CountingGraph(MemoryGraph):
 
 
 def files(found, *, reverse=False):
-    """Each file that a walk reached, at the distance where it did."""
+    """Return each file that a walk reached, by its distance."""
     ends = {(edge.source if reverse else edge.target): distance for edge, distance in found[0]}
     return tuple(sorted(ends.items(), key=lambda end: (end[1], end[0]))), found[1]
 

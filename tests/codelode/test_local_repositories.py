@@ -1,4 +1,4 @@
-"""A local repository leads git nowhere that the settings do not allow, however it is disguised."""
+"""A local repository cannot make git read anything that the settings do not allow."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def make(folder: Path, text: str) -> Path:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Repositories to copy, because to make one takes five processes."""
+    """Repositories to copy, because making one takes five processes."""
     folder = tmp_path_factory.mktemp("made")
     return {text: make(folder / text, text) for text in ("public", "private")}
 
@@ -62,13 +62,13 @@ def listed(inside):
 
 
 def relink(path: Path, target: Path) -> None:
-    """Put a link in the place of the path."""
+    """Replace the path by a link."""
     path.rename(path.with_name(f"{path.name}.before"))
     path.symlink_to(target)
 
 
 def graft(inside, outside):
-    """Have main name the private commit, in a repository that git does not clone by copying."""
+    """Make main point to the private commit, in a repository that git does not clone by copying."""
     commit = git(outside, "rev-parse", "main")
     (inside / ".git" / "refs" / "heads" / "main").write_text(f"{commit}\n")
     (inside / ".git" / "shallow").write_text(f"{commit}\n")

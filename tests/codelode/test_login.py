@@ -1,4 +1,4 @@
-"""The login that a client finds by the address of the gateway, and renews."""
+"""A client finds its login by the address of the gateway, and renews it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def data(tmp_path, monkeypatch):
 
 @pytest.fixture
 def logged_in(issuer, gateway, data):
-    """Return a function that keeps a login at the gateway with a token that lasts so long."""
+    """Return a function that stores a login at the gateway, with a token that lasts so long."""
 
     def keep(seconds=300, refresh="first", address=gateway.address):
         token = issuer.token(exp=int(time.time() + seconds))

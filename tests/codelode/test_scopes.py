@@ -1,4 +1,4 @@
-"""The scopes file: what it may say, and what an error in it tells."""
+"""The scopes file is read, and errors in it name the line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sources file: what it declares, and what a mistake in it gets."""
+"""The sources file is read, and errors in it name the line."""
 
 from __future__ import annotations
 

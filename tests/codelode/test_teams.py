@@ -1,4 +1,4 @@
-"""Teams that are found in what accounts read."""
+"""Teams are found in what accounts read."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def gone(path, *, refs=(MAIN,), repository=APP):
 
 
 def placed(*chunks, vectors=None):
-    """Files of one chunk each; those of one path must be given to `file`."""
+    """Return files of one chunk each; chunks of one path must be given to `file`."""
     vectors = vectors or [EAST] * len(chunks)
     return [file(chunk, vectors=[vector]) for chunk, vector in zip(chunks, vectors, strict=True)]
 
@@ -352,7 +352,7 @@ def test_wrong_vectors_are_refused_before_anything_is_written(index, vectors):
 
 @pytest.fixture(params=["local", pytest.param("weaviate", marks=pytest.mark.server)])
 async def opened(request, tmp_path):
-    """`opened(dim, identity)`: both sides of one index, which is not there yet."""
+    """`opened(dim, identity)` returns both sides of a new index."""
     sides = []
     if request.param == "weaviate":
         address = request.getfixturevalue("weaviate_address")
@@ -794,7 +794,7 @@ REPOSITORIES = [RepositoryName(f"team{number % 3}/r{number}") for number in rang
 
 ANN, THIRD = (group_of(["ann"]),), (group_of(["third"]),)
 
-#: The groups of most repositories, which follow from no name.
+#: The groups of most repositories, which do not follow from their names.
 GROUPS = {
     name: (group_of([str(at // 5)]), *(THIRD if at % 3 else ()))
     for at, name in enumerate(REPOSITORIES)
@@ -804,7 +804,7 @@ GROUPS = {
 
 @pytest.fixture
 def many(index):
-    """An index of many repositories, in which every chunk has a score and a vector of its own."""
+    """An index of many repositories, in which every chunk has a different score and vector."""
     angles = np.linspace(0.1, 1.4, 3 * len(REPOSITORIES))
     ordered = np.stack([np.cos(angles), np.sin(angles), 0 * angles, 0 * angles], axis=1)
     vectors = iter(np.random.default_rng(1).permutation(ordered).astype(np.float32))
@@ -958,7 +958,7 @@ async def test_a_visibility_of_thousands_of_repositories_admits_exactly_those(ma
 
 
 def scores(hits):
-    """The scores, best first; chunks may share one."""
+    """Return the scores, best first; chunks may share one."""
     found = [hit.similarity if hit.keyword_score is None else hit.keyword_score for hit in hits]
     return sorted((round(score, 3) for score in found), reverse=True)
 

@@ -142,7 +142,7 @@ class Running:
 
 
 def plain(value):
-    """The value as JSON has it."""
+    """Return the value as in JSON."""
     return json.loads(json.dumps(value, default=asdict))
 
 
@@ -189,14 +189,14 @@ async def grep_answer_of(parts):
 
 
 def repository_of(one):
-    """A repository with the commits of its refs under the service's name for them."""
+    """Return a repository whose refs have their commits under the service's name for them."""
     for ref in one["refs"]:
         ref["revision"] = ref.pop("indexed", None) or ref.get("revision") or ""
     return one
 
 
 def shown_ref(ref):
-    """Return what the gRPC face tells of a ref."""
+    """Return what the gRPC face shows of a ref."""
     kept = ("ref", "indexed", "files", "skipped", "failed", "chunks", "indexed_at", "health")
     return {name: ref[name] for name in kept}
 
@@ -569,14 +569,14 @@ class Mcp:
 
 
 def is_beyond_tools(request):
-    """Whether a request has options that the tools lack: patterns can say the same."""
+    """Return whether a request has options that the tools lack; patterns can replace them."""
     return isinstance(request, GrepRequest) and (
         request.whole_word or request.multiline or request.without_lines
     )
 
 
 class McpOverHttp(Mcp):
-    """Asks the same tools of the gateway itself."""
+    """Calls the same tools of the gateway itself."""
 
     def __init__(self, running, *_):
         self._agent = running.http_agent
@@ -812,7 +812,7 @@ PASSING = {"took_ms", "cached", "stages", "resolved", "reprocess"}
 
 
 def agrees(shown, said):
-    """Whether all that the face shows is what the service says."""
+    """Return whether everything that the face shows equals the answer of the service."""
     if isinstance(shown, dict) and isinstance(said, dict):
         compared = shown.keys() - PASSING
         return compared <= said.keys() and all(agrees(shown[at], said[at]) for at in compared)
@@ -989,7 +989,7 @@ def places(answer):
 
 
 class Hits(HTMLParser):
-    """The places of the hits that a page shows."""
+    """The locations of the hits that a page shows."""
 
     def __init__(self):
         super().__init__()

@@ -976,7 +976,7 @@ def test_a_run_of_many_files_has_a_share_of_a_stage_that_others_keep_busy(make):
         ledger.pass_on(run, paths, stage="embed")
 
     def spend(run, ms):
-        """A hundred files of the run are worked on, each for at least so long, side by side."""
+        """Process a hundred files of the run concurrently, each for at least so long."""
         for one in paths:
             assert ledger.begin(run, [one], **turn) == (1,)
         wait_ms(ms)
@@ -1576,7 +1576,7 @@ def wait_ms(ms: float) -> None:
 
 
 def until(condition: Callable[[], bool], tries: int = 1_000_000) -> None:
-    """Wait for a condition that depends on time alone."""
+    """Wait for a condition that depends only on time."""
     assert any(condition() for _ in range(tries))
 
 

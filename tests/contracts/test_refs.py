@@ -30,13 +30,13 @@ ON_MAIN = (DEFAULT_REF, MAIN)  # the labels of the default ref
 
 
 class Tables:
-    """The three tables that hold something of each file, filled alike."""
+    """The three tables with entries of each file, filled alike."""
 
     def __init__(self, graph, symbols, references):
         self.all = graph, symbols, references
 
     def store(self, refs, path, names):
-        """Have a file define, use, and import by these names; no names: it left the refs."""
+        """Make a file define, use, and import these names; no names: delete it from the refs."""
         for table, value in zip(self.all, contents(path, names), strict=True):
             table.replace(REPO, refs, {path: value})
 

@@ -42,12 +42,12 @@ class AwayEmbedder(HashEmbedder):
 
 
 class AwayableLedger(MemoryLedger):
-    """A ledger whose server can be taken away, and which says how often it was looked at."""
+    """A ledger that can be made unreachable, and that counts how often it is read."""
 
     def __init__(self):
         super().__init__()
         self.is_away = False
-        self.answers = threading.Event()  # while it is not set, the server answers no listing
+        self.answers = threading.Event()  # listings wait until it is set
         self.answers.set()
         self.looked = threading.Semaphore(0)
 
@@ -120,7 +120,7 @@ def index(chunks, embedder):
 
 
 class ScriptedModel:
-    """A language model that answers from a list, and remembers what it was asked."""
+    """A language model that answers from a list, and records the questions."""
 
     identity = "scripted"
 

@@ -1,4 +1,4 @@
-"""Imports from one repository into another end at the file and the symbol that they mean."""
+"""Imports from another repository lead to the file and the symbol that they refer to."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ def chain(world):
 
 
 async def between(world, name, principal=EVERYBODY, **asked):
-    """The links between whole repositories: user, provider, steps, files."""
+    """Return the links between whole repositories: user, provider, steps, files."""
     request = GraphRequest(repository=name, **asked)
     found = await service.graph(world.dependencies, principal, request)
     assert (found.subject_kind, found.repository) == ("repository", name)

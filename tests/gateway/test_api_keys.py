@@ -93,7 +93,7 @@ def keys(dependencies):
 
 
 def split(key):
-    """The id and the secret of a key."""
+    """Return the id and the secret of a key."""
     found = api_keys.parts(key)
     assert found is not None
     return found
@@ -423,7 +423,7 @@ async def test_many_wrong_keys_take_bounded_memory_and_one_lookup_each():
     id, _ = split(right.authorization.removeprefix("Bearer "))
 
     async def is_refused(id, secret):
-        """As `pytest.raises`, which takes longer than the check."""
+        """Return whether the key is refused; `pytest.raises` takes longer than the check."""
         try:
             await check.identity(Credentials(f"Bearer {api_keys.text(id, secret)}"))
         except Unauthenticated:

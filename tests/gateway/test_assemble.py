@@ -1,4 +1,4 @@
-"""What goes out: contexts within a budget, compact hits, quality."""
+"""Answers are assembled: contexts within a budget, compact hits, quality."""
 
 import asyncio
 import re
@@ -69,7 +69,7 @@ def real_chunks():
 
 
 def headed(text, paths):
-    """The places in the headings of a context that are in these files."""
+    """Return the locations in the headings of a context that are in these files."""
     places = re.findall(r"^### (\S+):(\d+)-", text, re.MULTILINE)
     return {(path, line) for path, line in places if path in paths}
 
@@ -110,13 +110,13 @@ def test_more_budget_never_loses_a_hit(data, shown, near, edges):
 
 
 def of_tokens(*sizes):
-    """Pieces of one line each, of so many tokens with the blank line after it."""
+    """Return pieces of one line each, of so many tokens with the blank line after it."""
     texts = ["x" * (4 * size - 2) for size in sizes]
     return [Piece(1, text.__mul__) for text in texts]
 
 
 def of_lines(count):
-    """A piece of so many lines, of ten tokens each."""
+    """Return a piece of so many lines, of ten tokens each."""
     return Piece(count, lambda lines: "\n".join(["x" * 39] * lines))
 
 
@@ -344,7 +344,7 @@ JAVA = """class Client {
 
 
 def asked_for(path, text, *names, **options):
-    """The hits of all chunks of the file when these names are asked for."""
+    """Return the hits of all chunks of the file if the query has these names."""
     file = parse(text.encode(), path=path)
     chunks = locate(file, repository=HTTP, path=path, refs=[DEFAULT_REF])
     query = SearchQuery(

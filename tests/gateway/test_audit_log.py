@@ -1,4 +1,4 @@
-"""The audit log says who called what, over real calls, and never stands in their way."""
+"""The audit log records who called what, with real calls, and never delays or fails them."""
 
 from __future__ import annotations
 

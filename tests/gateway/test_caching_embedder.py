@@ -56,7 +56,7 @@ def test_the_oldest_query_makes_room(inner):
 
 
 class Quick(Counting):
-    """At once only where the query is short."""
+    """An embedder that is quick only for short queries."""
 
     def embed_at_once(self, text):
         return self.embed_query(text) if len(text) < 10 else None

@@ -1,4 +1,4 @@
-"""Callers who are known by a client certificate, over real TLS; and those who only pretend."""
+"""Callers authenticate by a client certificate over real TLS; forged ones are refused."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ PAIRS = [
 
 
 def missing(value, of, at=""):
-    """Fields of the message, and of those inside it, that the values have no name for."""
+    """Return the fields of the message, and of nested ones, that the values lack."""
     hints = typing.get_type_hints(value)
     for field in of.DESCRIPTOR.fields:
         if field.name not in hints:

@@ -50,7 +50,7 @@ async def ordered(backends, candidates, text="retry", **options):
 
 
 def entries(state):
-    """Each entry with the repositories that have copies of it."""
+    """Return each entry with the repositories that have copies of it."""
     chunks = [entry.candidate.chunk for entry in state.ranking]
     return [
         (chunk.repository, chunk.path, [one.chunk.repository for one in copies])

@@ -14,7 +14,7 @@ from gateway.exact.pattern import MAX_CHARS, MAX_INSTRUCTIONS, Wanted, compiled
 
 
 def found(pattern, text, *, before=0, after=0, **options):
-    """The lines as `number sign text`."""
+    """Return the lines as `number sign text`."""
     raw = text.encode()
     matched = list(matching(compiled(Wanted(pattern, **options)), raw))
     return lines(raw, matched, before=before, after=after)

@@ -1,4 +1,4 @@
-"""What lies around the hits: related files, import chains, lines of stored content."""
+"""Hits are expanded by related files, import chains, and surrounding lines."""
 
 import pytest
 
@@ -279,7 +279,7 @@ async def test_the_chains_of_a_hub_are_cut_with_a_notice(graph):
 
 @pytest.fixture
 def file(make_chunk):
-    """Lines 1 to 12; 4 and 8 are blank, and a blank stretch has no chunk."""
+    """Return a file of 12 lines; 4 and 8 are blank, and a blank part has no chunk."""
     return (
         make_chunk("a.py", "import os\nimport sys\n\n", kind=Kind.BLOCK, end_line=3),
         make_chunk("a.py", "class A:\n    x = 1\n", start_line=5, symbol="A", end_line=6),

@@ -1,4 +1,4 @@
-"""A gateway follows to another index with its embedder, and mixes nothing on the way."""
+"""A gateway switches to a new index together with its embedder, and never mixes both."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gateway.service.published import Published
 
 
 class Superseding:
-    """An index that another takes the place of between two calls."""
+    """An index that is replaced by another one between two calls."""
 
     def __init__(self, chunks):
         self._chunks = chunks
@@ -40,7 +40,7 @@ class Superseding:
 
 
 class Other:
-    """An embedder of the same dimensions whose vectors mean something else."""
+    """An embedder of the same dimension with incompatible vectors."""
 
     identity = "other-64"
 
@@ -58,7 +58,7 @@ class Other:
 
 
 class Indexes:
-    """The old index and the new one, and which of both is published."""
+    """The old and the new index, of which one is published."""
 
     def __init__(self, backends, embedder):
         self.old = replace(backends, chunks=Superseding(backends.chunks))
@@ -163,7 +163,7 @@ async def test_a_model_that_is_not_the_indexs_own_has_the_gateway_look_for_anoth
 
 
 async def counted(backends, calls, *, fails_after):
-    """Items of an index; one that was superseded fails after so many."""
+    """Yield items of an index; if it was superseded, fail after so many."""
     calls.append(backends)
     for number in range(3):
         if number == fails_after:

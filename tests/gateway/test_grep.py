@@ -1,4 +1,4 @@
-"""Finding text exactly: all matches inside the filters, or a summary that says where it stopped."""
+"""Exact search finds all matches inside the filters, or says where it stopped."""
 
 from __future__ import annotations
 

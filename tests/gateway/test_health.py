@@ -1,4 +1,4 @@
-"""Probes are answered at once and truthfully, whatever the gateway works on.
+"""Health probes are answered at once and correctly, however busy the gateway is.
 
 The tests and the gateway share one event loop, so a test that waits without `await` blocks it.
 """
@@ -159,7 +159,7 @@ async def test_the_process_gets_no_setting(started, monkeypatch):
 
 @contextmanager
 def reports():
-    """A pipe as between the gateway and the process, and the changes that the process sees."""
+    """A pipe like that between gateway and probe process, and the changes that it receives."""
     read, write = os.pipe()
     try:
         yield read, lambda said: os.write(write, said), lambda: os.close(write)

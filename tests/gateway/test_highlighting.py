@@ -59,7 +59,7 @@ def test_a_script_in_a_text_is_never_markup(language):
 
 
 async def answered(highlighter, code):
-    """The lines of the code; on a busy machine, a text may take longer than the limit."""
+    """Return the lines of the code; repeat, because a busy machine may exceed the time limit."""
     found = []
     while not found:
         found = [one for one in [await highlighter.lines(code)] if one is not None]

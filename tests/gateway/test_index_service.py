@@ -35,7 +35,7 @@ MAIN = RefName("main")
 
 
 async def refusal(call):
-    """The code and the message, and of an invalid argument the field."""
+    """Return the code, the message, and for an invalid argument the field."""
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await call
     status = rpc_status.from_call(caught.value)
@@ -52,7 +52,7 @@ async def start(indexing, url=URL, **fields):
 
 
 def pull(ledger, run, *paths, skipped=(), ref=MAIN):
-    """What the pull worker does: plan the files, all of them in flight."""
+    """Plan the files as the pull worker does, with all of them in flight."""
     items = tuple(WorkItem(path, BlobId("b" * 40)) for path in paths)
     ledger.plan(run.id, FileManifest("a" * 40, items, skipped), ref=ref, fingerprint="1")
 
@@ -313,7 +313,7 @@ async def test_watching_ends_with_its_caller(indexing, ledger):
 
 
 def _wait_until_nobody_looks(ledger):
-    """Returns when no look came for five polling intervals; hangs while somebody looks."""
+    """Return when the ledger was not read for five polling intervals; hangs while it is read."""
     while ledger.looked.acquire(timeout=1.0):
         pass
 
@@ -593,7 +593,7 @@ async def test_without_a_language_model_enriching_is_refused_with_the_remedy(ind
 
 
 class TestWithALanguageModel:
-    """What changes when the cluster has one."""
+    """Tests with a language model."""
 
     @pytest.fixture
     def settings(self, tmp_path):

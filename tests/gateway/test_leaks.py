@@ -1,4 +1,4 @@
-"""No answer holds anything of a hidden repository, whoever asks for what, while rights change.
+"""No answer contains anything of a hidden repository, for any caller and call, while rights change.
 
 A generated organisation: 50 repositories, each with a word that occurs nowhere else in its name,
 paths, symbols, content, refs, and failures; 20 principals with keys, groups, and entries in the
@@ -130,7 +130,7 @@ class Repo:
 
 @dataclass(eq=False)
 class Caller:
-    """A principal, with what the oracle has to know of it."""
+    """A principal, with the facts that the oracle needs."""
 
     name: str
     role: Role
@@ -158,7 +158,7 @@ class Organisation:
     declared: dict[str, Scope] = field(default_factory=dict)
 
     def visible(self, caller):
-        """The repositories that the caller sees, by the words of docs/security.md."""
+        """Return the repositories that the caller sees according to docs/security.md."""
         role = self.role(caller)
         own = [glob for globs in caller.bounds for glob in globs]
         given = own + [
@@ -239,7 +239,7 @@ class Organisation:
         self.path.write_text(yaml.safe_dump(self.entries))
 
     def regrant(self):
-        """Let the host grant other rights, or refuse everything."""
+        """Make the host grant other rights, or refuse everything."""
         built, names = PermissionsBuilder(), [one.name for one in self.repositories]
         names = [name for name in names if name.startswith(SYNCED)]
         for name in names:
@@ -417,7 +417,7 @@ class Served:
         return self._message(method, answer), answer.text
 
     def tell(self, tool, arguments, authorization):
-        """Return whether a tool, or a resource, answered over MCP, and all that it told."""
+        """Return whether a tool or a resource answered over MCP, and its text."""
         asked = {"method": "tools/call", "params": {"name": tool, "arguments": arguments}}
         if tool == "resource":
             asked = {"method": "resources/read", "params": arguments}
@@ -444,7 +444,7 @@ class Served:
         return answer.status_code, f"{dict(answer.headers)}\n{answer.text}"
 
     def _message(self, method, answer):
-        """The answer as the message of gRPC, which the oracle knows."""
+        """Return the answer as a gRPC message, which the oracle knows."""
         of = RESPONSES[method]
         if not answer.content or method in STREAMS:
             return of()
@@ -480,7 +480,7 @@ def _without_none(value):
 
 
 def _trailing(error):
-    """The trailing metadata without the id of the request."""
+    """Return the trailing metadata without the id of the request."""
     return [value for key, value in error.trailing_metadata() or () if key != "x-request-id"]
 
 
@@ -556,7 +556,7 @@ class Asking:
         )
 
     def scope(self):
-        """A scope in one of five requests; an empty text: none."""
+        """Return a scope for one of five requests, else an empty text."""
         if self.dice.random() < 0.8:
             return ""
         return self.dice.choice([*self.made.declared, self.repo().word, "shard"])
@@ -792,7 +792,7 @@ BY_NAME = {
 
 
 def assert_absent(made, gateway, caller, method, request, text):
-    """The answer equals that to the same request about names that never existed."""
+    """Check that the answer equals that to the same request about names that never existed."""
     absent = {
         mark: word(made.dice) if mark.startswith("zq") else f"{made.dice.getrandbits(64):016x}"
         for mark in marks(str(request))
@@ -807,7 +807,7 @@ def assert_absent(made, gateway, caller, method, request, text):
 
 
 def renamed(text, names):
-    """The text with other names, and without suggestions, which depend on how they are spelt."""
+    """Return the text with other names and without suggestions, which depend on their spelling."""
     text = re.sub(r"; (did you mean|there are:) .*", "", text)
     return CANARY.sub(lambda found: names.get(found[0], found[0]), text)
 

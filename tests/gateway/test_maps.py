@@ -1,4 +1,4 @@
-"""Maps of chunks: made by a worker from the chunks of some repositories, shown to who sees all."""
+"""Maps of chunks are made by a worker, and shown to callers who see all their repositories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MCP on the HTTP port of a real gateway over in-memory twins: callers, hosts, progress, its life.
+"""MCP on the HTTP port of a real gateway over in-memory twins: callers, hosts, progress, shutdown.
 
 What the tools answer is compared with the other faces in tests/contracts/test_faces.py.
 """
@@ -44,7 +44,7 @@ async def post(client, body, **headers):
 
 
 async def asked(client, body, **headers):
-    """The result of a request."""
+    """Return the result of a request."""
     response = await post(client, body, **headers)
     assert response.status_code == 200, response.text
     *_, last = messages(response.text)
@@ -52,7 +52,7 @@ async def asked(client, body, **headers):
 
 
 def messages(text):
-    """The messages in a stream of events, or the only one."""
+    """Return the messages in a stream of events, or the only message."""
     if not text.startswith(("event:", ":")):
         return [json.loads(text)]
     lines = (line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: "))
@@ -60,7 +60,7 @@ def messages(text):
 
 
 async def said(client, body, **headers):
-    """The text of the answer of a tool, and whether it is an error."""
+    """Return the text of a tool's answer, and whether it is an error."""
     result = await asked(client, body, **headers)
     return result["content"][0]["text"], result["isError"]
 

@@ -1,4 +1,4 @@
-"""MCP as others understand it: the TypeScript client, the Inspector, and the conformance suite."""
+"""MCP works with other implementations: TypeScript client, Inspector, and conformance suite."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INSPECT = "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 CONFORM = "@modelcontextprotocol/conformance/dist/index.js"
 
 HERE = Path(__file__).parents[1]
-#: Longest run of a program, seconds; they take one to four.
+#: Maximum duration of a program, seconds; they take one to four.
 RUN_S = 100
 
 #: What the conformance suite asks of the server that its authors test it with, and of features that

@@ -1,4 +1,4 @@
-"""Listing the definitions of names and the uses of a name, in all repositories of a caller."""
+"""Lists have the definitions of names, and the uses of a name, in all repositories of a caller."""
 
 from __future__ import annotations
 

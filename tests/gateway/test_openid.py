@@ -1,4 +1,4 @@
-"""Tokens of OpenID Connect issuers: the right ones, and what attackers make of them."""
+"""Tokens of OpenID Connect issuers are accepted; forged ones are refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.waiting import logged_principal
 
 @pytest.fixture(scope="module")
 def own_key():
-    """A key of an attacker."""
+    """Return a key of an attacker."""
     return new_key("own")
 
 
@@ -451,7 +451,7 @@ async def test_tokens_of_a_real_provider_are_accepted(provider):
 
 
 def token_of_client(issuer):
-    """The token that a program gets with its own secret."""
+    """Return the token that a program gets with its own secret."""
     where = httpx.get(f"{issuer}/.well-known/openid-configuration").json()["token_endpoint"]
     form = {"grant_type": "client_credentials"}
     return httpx.post(where, data=form, auth=("ci", "secret")).json()["access_token"]

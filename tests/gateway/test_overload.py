@@ -1,4 +1,4 @@
-"""Calls that a gateway cannot take are refused while it works, before anything is done for them."""
+"""A gateway at its limit refuses calls before it does any work for them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def calls(dependencies, settings):
 
 
 def retry_ms(error):
-    """Return the milliseconds that the refusal tells its caller to wait."""
+    """Return the retry delay of the refusal, in milliseconds."""
     told = error_details_pb2.RetryInfo()
     return rpc_status.from_call(error).details[0].Unpack(told) and told.retry_delay.ToMilliseconds()
 
@@ -83,7 +83,7 @@ async def over_grpc(dependencies, calls):
 
 @asynccontextmanager
 async def over_http(dependencies, calls):
-    """Do the same over HTTP: yield the statuses, and the header that tells when to retry."""
+    """Do the same over HTTP: yield the statuses, and the header with the retry delay."""
     face = Face(dependencies, calls, lambda: True, WebhookConnections(""), Highlighter())
     transport = httpx.ASGITransport(Faced(application(), face))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:

@@ -1,4 +1,4 @@
-"""What a gateway opens when it starts, and that the model's server may be away meanwhile."""
+"""A gateway opens the published index at startup, even if the model server is unreachable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gateway import app
 
 @pytest.fixture(params=["local", pytest.param("weaviate", marks=pytest.mark.server)])
 def placed(request, tmp_path):
-    """Settings of a store without an index, by a model of the test's own server."""
+    """Return settings of a store without an index, and of a model on the test's own server."""
     places = {"data": tmp_path}
     if request.param == "weaviate":
         address = request.getfixturevalue("weaviate_address")
@@ -41,7 +41,7 @@ def served(placed, model_server):
 
 @pytest.fixture
 def write(make_chunk):
-    """`write(settings)`: an index of one chunk, by the settings' model; returns its identity."""
+    """`write(settings)` makes an index of one chunk with the model; returns its identity."""
 
     def written(settings):
         chunk = make_chunk("a.py", "def retry(): pause()")
@@ -55,7 +55,7 @@ def write(make_chunk):
 
 
 def away(model_server):
-    """Answers nothing but which models there are."""
+    """Answers only which models there are."""
     model_server.always = lambda path, asked: None
 
 

@@ -1,4 +1,4 @@
-"""Filters among the words of a query narrow it; whatever else has a colon is searched as text."""
+"""Filters in a query narrow the search; other words with a colon are searched as text."""
 
 from __future__ import annotations
 

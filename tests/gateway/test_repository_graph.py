@@ -49,7 +49,7 @@ def ask(backends, indexes):
     some = replace(backends, references=counted[0], packages=counted[1])
 
     async def asked(count, number, *, reverse, depth=2, limit=100, others=0):
-        """Ask for the links of a repository, which publishes so many packages nobody imports."""
+        """Ask for the links of a repository that publishes so many packages without users."""
         references, packages = indexes
         for at in range(count):
             keys = [f"npm:p{at}", *(f"npm:q{one}" for one in range(others) if at == number)]

@@ -1,4 +1,4 @@
-"""The HTTP port of a real gateway over in-memory twins: credentials, errors, caching, its life."""
+"""The HTTP port of a real gateway over in-memory twins: credentials, errors, caching, shutdown."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def client(tmp_path):
 
 
 def told(response):
-    """The status, the field, and the detail of a problem."""
+    """Return the status, the field, and the detail of a problem."""
     assert response.headers["content-type"] == problems.MEDIA_TYPE
     problem = response.json()
     assert problem["status"] == response.status_code
@@ -488,7 +488,7 @@ async def test_https_has_the_certificate_of_the_moment(tmp_path):
 
 
 async def names(address, authority):
-    """The names in the certificate that a new connection gets."""
+    """Return the names in the certificate that a new connection gets."""
     context = ssl.create_default_context(cafile=str(authority.root))
     _, writer = await asyncio.open_connection(address.host, address.port, ssl=context)
     found = writer.get_extra_info("peercert")["subjectAltName"]

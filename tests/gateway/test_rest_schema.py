@@ -1,4 +1,4 @@
-"""Whatever the OpenAPI document allows, and more, gets an answer that the document describes.
+"""Every request, valid or not, gets an answer that the OpenAPI document describes.
 
 Each operation is sent random values of the types in its description, mostly with texts that mean
 something or break parsers, and bodies that are damaged. The gateway is a real one over the
@@ -38,7 +38,7 @@ ANY = st.recursive(
     max_leaves=5,
 )
 DEFECTS = range(500, 600)
-#: Most characters of a parameter; the client refuses longer URLs.
+#: Maximum length of a parameter, characters; the client refuses longer URLs.
 MAX_URL_CHARS = 1_000
 
 

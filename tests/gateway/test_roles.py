@@ -1,4 +1,4 @@
-"""Each service function refuses the roles below its own, with the remedy, and docs say which."""
+"""Each service function refuses lower roles with a remedy, as documented."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ SECURITY = Path(__file__).parents[2] / "docs/security.md"
 
 
 def outcome(dependencies, role, name):
-    """The error of a call, or None."""
+    """Return the error of a call, or None."""
     principal = Principal("somebody", role, EVERYTHING)
 
     async def called():
@@ -103,7 +103,7 @@ def outcome(dependencies, role, name):
 
 
 def rows():
-    """The rows of the table: call, service function, and role."""
+    """Return the rows of the table: call, service function, and role."""
     row = re.compile(r"\|(?: `(\w+)`)? \| `(\w+)` \| (\w+) \|")
     return [
         found.groups() for line in SECURITY.read_text().splitlines() if (found := row.match(line))
@@ -165,7 +165,7 @@ CALLS = [
 
 @pytest.fixture(scope="module")
 def required():
-    """The role that the document names for each call."""
+    """Return the role that the document names for each call."""
     return {call: Role(role) for call, _, role in rows() if call}
 
 
@@ -202,7 +202,7 @@ def _key(dependencies, role):
 
 
 async def _code(channel, service, method, key):
-    """The status code of an empty request."""
+    """Return the status code of an empty request."""
     request, response = (
         symbol_database.Default().GetSymbol(one.full_name)
         for one in (method.input_type, method.output_type)

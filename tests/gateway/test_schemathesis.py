@@ -1,4 +1,4 @@
-"""Schemathesis finds no request that the HTTP port answers otherwise than its description says.
+"""Schemathesis finds no request whose answer differs from the description of the HTTP port.
 
 It runs apart from the packages of the tests, because it needs rich: where that is installed,
 structlog imports it in every process.

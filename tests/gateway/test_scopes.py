@@ -1,4 +1,4 @@
-"""Scopes limit a search, never widen it, and are unknown to whoever sees none of what they have."""
+"""Scopes narrow a search, never widen it, and are hidden from callers who see none of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything a search can be asked beside hits, over a real gRPC channel."""
+"""The options of a search, over a real gRPC channel."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def service(channel):
 
 @pytest.fixture
 def indexed(ledger, index, make_chunk, graph, symbols):
-    """One repository, completely indexed, with a small program in it."""
+    """A completely indexed repository with a small program."""
     ledger.register(Repository(HTTP, "https://host/acme/http"))
     run = ledger.create(HTTP, "HEAD")
     ledger.plan(run.id, FileManifest("a" * 40, ()), ref="main", fingerprint="1")
@@ -567,7 +567,7 @@ async def test_a_file_is_explained_from_the_index_and_the_graph(service):
 
 @pytest.fixture
 def parsed(indexed, index, symbols):
-    """Has a file indexed as the job chain does it; its path."""
+    """Index a file as the workers do, and return its path."""
 
     def build(text, *, path="src/whole.py"):
         made = parse(text.encode(), path=path)

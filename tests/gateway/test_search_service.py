@@ -30,7 +30,7 @@ Request, Filters = search_pb2.SearchRequest, search_pb2.Filters
 
 @pytest.fixture
 def indexed(ledger, index, make_chunk):
-    """One repository, completely indexed, with three chunks."""
+    """A completely indexed repository with three chunks."""
     ledger.register(Repository(RepositoryName("acme/http"), "https://host/acme/http"))
     run = ledger.create(RepositoryName("acme/http"), "HEAD")
     ledger.plan(run.id, FileManifest("a" * 40, ()), ref="main", fingerprint="1")
@@ -42,7 +42,7 @@ def indexed(ledger, index, make_chunk):
 
 
 async def refused(call):
-    """The code, the message and the field violations of a refused call."""
+    """Return the code, the message, and the field violations of a refused call."""
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await call
     status = rpc_status.from_call(caught.value)

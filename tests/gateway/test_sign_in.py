@@ -1,4 +1,4 @@
-"""Sessions of browsers at the HTTP port of a real gateway, and attacks on them."""
+"""Browsers have sessions at the HTTP port of a real gateway, and attacks on them fail."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_a_browser_signs_in_and_out(browser):
 
 
 async def replayed(browser, session):
-    """The answer to a page that is asked for with the cookie of a session."""
+    """Return the answer to a page request with the cookie of a session."""
     return await browser.get(PAGE, headers=cookie_of(browser, session))
 
 
@@ -332,7 +332,7 @@ def with_issuer(issuer):
 
 
 async def begun(browser, issuer, **query):
-    """The parameters with which the browser is sent to the issuer."""
+    """Return the parameters with which the browser is sent to the issuer."""
     answer = await browser.get("/sign-in/start", params={"issuer": issuer.url, **query})
     assert answer.status_code == 303
     url = urlsplit(answer.headers["location"])

@@ -1,4 +1,4 @@
-"""Admins have the repositories of connections listed, also of those that were declared just now."""
+"""Admins can have the repositories of connections listed, even of new connections."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_a_sync_waits_until_the_workers_have_read_the_file(
     look = declared._has
 
     def read_after_the_first_look(*asked):
-        """The workers read the file when the connection has not been found once."""
+        """Make the workers read the file only after the connection was looked up once."""
         declare(given)
         return look(*asked)
 

@@ -1,4 +1,4 @@
-"""A file in a few sentences, from its chunks."""
+"""Files are summarised in a few sentences, from their chunks."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ CALLS = {
     "label": lambda name: (name, "internal"),
     "remove": lambda name: name,
 }
-#: Calls that somebody who sees everything may make about a name that is new.
+#: Calls about a new name that succeed for a caller who sees everything.
 NEW = ("start", "start by name", "register", "search without")
 
 

@@ -1,4 +1,4 @@
-"""A query that asks who uses a name is answered with the users, not with the definition alone."""
+"""A query that asks who uses a name is answered with the users, not only the definition."""
 
 from __future__ import annotations
 

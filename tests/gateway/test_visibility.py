@@ -1,4 +1,4 @@
-"""Nothing of a repository that a principal may not see comes back from any service function.
+"""No service function returns anything of a repository that its principal may not see.
 
 Two worlds are asked the same: one in which some repositories are hidden, and one in which they were
 never indexed. The answers, errors and log facts must be equal, so no hit, notice, count, message,
@@ -57,7 +57,7 @@ NAMES = tuple(f"acme/{mark}" for mark in MARKS)
 
 
 def files(number):
-    """A repository with a package that takes from those of the others, and one file of them all."""
+    """Return a repository whose package imports those of the others, and a file of them all."""
     mark, (one, other) = MARKS[number], [n for n in range(len(MARKS)) if n != number]
     return {
         "package.json": json.dumps({"name": f"@acme/part{number}"}),
@@ -82,7 +82,7 @@ def settings_of(folder):
 
 
 def world(folder, shown):
-    """The repositories of these numbers. The same ones are indexed alike whatever others are."""
+    """Return the repositories of these numbers. Each is indexed alike, whatever others exist."""
     made = World(settings_of(folder))
     made.dependencies = replace(made.dependencies, scopes=lambda: SCOPES)
     made.runs = {
@@ -268,7 +268,7 @@ STREAMS = ("watch", "grep")
 
 
 async def outcome(asked, principal, function, request, ids):
-    """The answer or the error, and the facts of the log line, as values that compare."""
+    """Return the answer or the error, and the facts of the log line, as comparable values."""
     structlog.contextvars.clear_contextvars()
     request = ids[request] if function in ("watch", "cancel") else request
     args = () if request is None else (request,)
@@ -288,7 +288,7 @@ PASSING = (
 
 
 def comparable(value, runs):
-    """Values without what may differ; what is ranked, as a set. `runs`: id → its repository."""
+    """Return a value without parts that may differ; rankings as sets. `runs`: id → repository."""
     if isinstance(value, str) and value in runs:
         return runs[value]
     if isinstance(value, (list, tuple)):
@@ -311,7 +311,7 @@ def _read(token):
 
 
 def ids_of(full):
-    """A run id of each repository, also of those that another world lacks."""
+    """Return a run id of each repository, also of those that another world lacks."""
     return {number: run.id for number, run in full.runs.items()}
 
 
@@ -332,7 +332,7 @@ shown = st.sets(st.integers(0, len(MARKS) - 1), max_size=len(MARKS) - 1)
 
 
 def asked_of_both(folder, seen, call):
-    """The outcome where the others are hidden, and where they were never indexed."""
+    """Return the outcome if the others are hidden, and if they were never indexed."""
     function, request = call
     full, bare = world(folder, range(len(MARKS))), world(folder, seen)
     visible = Visibility.of([NAMES[number] for number in seen])

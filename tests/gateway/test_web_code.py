@@ -1,4 +1,4 @@
-"""The code page: the lines of a file, their addresses, the files around, and what names mean."""
+"""The code page shows the lines of a file, their URLs, files around, and definitions."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def code(browser):
 
 
 def lines_of(page):
-    """The lines of code that a page shows, by number."""
+    """Return the lines of code that a page shows, by number."""
     return {
         int(found["value"]): text
         for found, text in page.all("li")

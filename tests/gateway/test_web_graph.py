@@ -27,7 +27,7 @@ async def browser(tmp_path):
 
 
 def nested(page):
-    """The nodes of both lists: (side, repository, label)."""
+    """Return the nodes of both lists: (side, repository, label)."""
     found, side = [], ""
     for tag, attributes, _ in page.elements:
         if "data-side" in attributes:

@@ -35,7 +35,7 @@ async def lab(browser, **params):
 
 
 async def ranked(browser, **options):
-    """The places of the API's hits in their order."""
+    """Return the locations of the API's hits, in order."""
     body = {"query": QUERY["q"], "top_k": 20, "options": options}
     hits = (await browser.post("/api/v1/search", json=body)).json()["hits"]
     return [

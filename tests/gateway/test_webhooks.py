@@ -60,13 +60,13 @@ class Sender:
         self.url = url_of(kind)
 
     def push(self, ref="refs/heads/main", *, url="", before=BEFORE, after=AFTER, default=""):
-        """The payload of a push. `default`: the default branch, where the host gives it."""
+        """Return the payload of a push. `default`: the default branch, if the host sends it."""
         url = url or f"{self.url}.git"
         made = PAYLOADS.get(self.kind, pushed_to_others)
         return made(url, (ref, before, after), {"default_branch": default} if default else {})
 
     def at(self, name):
-        """The URL of a repository of the organisation."""
+        """Return the URL of a repository of the organisation."""
         return f"{self.url.rpartition('/')[0]}/{name}"
 
     async def send(self, payload, *, event=None, id="", secret=SECRET, name="work", **changes):
@@ -84,7 +84,7 @@ class Sender:
         return await self.client.post(f"/webhooks/{name}", content=body, headers=headers)
 
     def runs(self):
-        """The runs that were sent to the workers, as repository and ref."""
+        """Return the runs that were sent to the workers, as repository and ref."""
         ledger = self.world.ledger
         sent = [ledger.run(job[1]) for job in self.world.jobs.sent if job[0] == "pull"]
         return [(run.repository, run.ref) for run in sent]
@@ -94,7 +94,7 @@ class Sender:
 
 
 def url_of(kind):
-    """The URL of the repository, as listings of this kind give it."""
+    """Return the URL of the repository, as listings of this kind give it."""
     root = URL.rpartition("/acme")[0]
     return {
         "bitbucket-server": f"{root}/scm/acme/app",
@@ -396,7 +396,7 @@ async def test_a_push_of_several_refs_starts_a_run_of_each_that_is_indexed(tmp_p
 
 
 def standard(key, body, *, at, id="1"):
-    """The headers of a delivery that GitLab signs with a signing token."""
+    """Return the headers of a delivery that GitLab signs with a signing token."""
     digest = hmac.new(key, f"{id}.{at}.".encode() + body, hashlib.sha256).digest()
     other = base64.b64encode(bytes(32)).decode()
     given = f"v1,{other} v1,{base64.b64encode(digest).decode()}"

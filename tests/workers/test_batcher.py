@@ -58,7 +58,7 @@ def test_a_batch_never_exceeds_its_bound() -> None:
 
 
 def held(batcher: Batcher[int], begun: threading.Event) -> Future[None]:
-    """Keep the batcher busy with the item 0 until its work is released."""
+    """Keep the batcher busy with item 0 until its work is released."""
     first = batcher.submit(0)
     assert begun.wait(10)
     return first

@@ -21,7 +21,7 @@ from workers import confined
 
 MEMORY = 1 << 30
 
-#: A match that takes for ever and holds the interpreter lock meanwhile.
+#: A match that never ends and holds the interpreter lock.
 ENDLESS = (re.fullmatch, "(a+)+b", "a" * 60)
 
 
@@ -73,7 +73,7 @@ def test_a_process_that_dies_is_reported_with_its_signal():
         call(os._exit, 3)
 
 
-#: Calls through a server that is forked from this program, and again after that has died.
+#: Calls through a server that is forked from this program, and again after the server has died.
 PREPARED = """
 import os, signal
 from workers import confined
@@ -117,7 +117,7 @@ def sockets():
 
 
 def work_for_ever(pid_file):
-    """Leave the id of this process in a file, then hold the interpreter lock."""
+    """Write the id of this process to a file, then hold the interpreter lock."""
     Path(pid_file).write_text(str(os.getpid()))
     re.fullmatch(*ENDLESS[1:])
 
@@ -133,7 +133,7 @@ def test_work_dies_with_the_process_that_called(tmp_path, wait_for):
 
 
 def is_alive(pid):
-    """Whether the process runs; one that has ended but is not yet collected does not."""
+    """Return whether the process runs; a zombie does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -156,7 +156,7 @@ def test_a_call_in_a_fork_says_why_it_failed():
     assert died == "it crashes (SIGKILL)"
 
 
-#: Tries what never ends, and tells the id of the fork that does it.
+#: Starts work that never ends, and prints the id of the fork that does it.
 TRIES = """
 import os
 from workers import confined

@@ -190,7 +190,7 @@ def test_a_run_takes_longer_on_a_busy_machine_and_with_a_slow_model(surveyed, se
 
 
 class Embedding:
-    """An embedder that notes what it is given, and answers when it may."""
+    """An embedder that records its texts, and answers only when allowed."""
 
     def __init__(self, settings):
         self.published = registry.Published("", settings)

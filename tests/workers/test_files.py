@@ -1,4 +1,4 @@
-"""Files pass the stages of the table, whatever is said twice, lost or fails; all in memory."""
+"""Files pass all stages, even if messages are repeated or lost, or work fails; in memory."""
 
 from __future__ import annotations
 
@@ -137,13 +137,13 @@ class Lines(Queues):
 
 
 class NoSwap:
-    """Nobody replaces the index."""
+    """A swap that never replaces the index."""
 
     writing = staticmethod(contextlib.nullcontext)
 
 
 class World:
-    """One worker for all stages, on in-memory twins and the embedded store."""
+    """A worker for all stages, on in-memory twins and the embedded store."""
 
     def __init__(self, folder, stages=FILE_STAGES, *, queues=Queues, now=time.time):
         self.stages = {stage.name: stage for stage in stages}
@@ -166,7 +166,7 @@ class World:
         self.ledger.heartbeat("this")
 
     def start(self, files, repository=APP, share=SHARE):
-        """A run of these files, by path; None: the file left the ref."""
+        """Start a run of these files, by path; None: the file was deleted from the ref."""
         items = [
             WorkItem(path, BlobId("") if text is None else self.blobs.add(text))
             for path, text in files.items()
@@ -178,19 +178,19 @@ class World:
         return run
 
     def take(self, name=""):
-        """Work on the next message, or on the next of a stage."""
+        """Process the next message, or the next one of a stage."""
         at = next(n for n, (stage, _) in enumerate(self.queues.waiting) if name in ("", stage))
         stage, job = self.queues.waiting[at]
         del self.queues.waiting[at]
         self.handle(stage, job)
 
     def take_late(self):
-        """Work on the next late message, which may have been taken before others came."""
+        """Process the next late message, which may have been fetched before others arrived."""
         stage, job = self.queues.late.popleft()
         self.handle(stage, job, priority=Priority.LATE)
 
     def handle_next(self):
-        """Work on the next message of queues that are `Lines`."""
+        """Process the next message of queues that are `Lines`."""
         stage, job, priority = self.queues.next()
         self.handle(stage, job, priority=priority)
 
@@ -240,7 +240,7 @@ def world(make):
 
 @pytest.fixture
 def written(monkeypatch):
-    """`written(**functions)`: a module with them, as a row names it."""
+    """`written(**functions)` makes a module of these functions, as a row names it."""
 
     def write(**functions):
         module = types.ModuleType("stage_under_test")
@@ -495,7 +495,7 @@ def test_a_stage_may_send_a_file_to_itself(make, written):
     world.take("parse")
 
     def push(stage, files, *, plain=world.queues.push, **more):
-        """Deliver at once, while the sender has not returned yet."""
+        """Deliver at once, before the sender returns."""
         if stage == "look" and len(answers) == 1:
             other = threading.Thread(target=world.handle, args=(stage, *files))
             other.start()
@@ -578,7 +578,7 @@ def test_files_of_a_run_of_many_files_are_sent_behind_those_of_others(world):
 
 @pytest.fixture
 def trivial(make, written):
-    """A world whose stages do nothing, and whose clock goes on whenever it is looked at."""
+    """A world whose stages do nothing, and whose clock advances each time it is read."""
 
     def work(run, files, services):
         return [Onward() for _ in files]
@@ -596,7 +596,7 @@ def trivial(make, written):
 
 
 def begun(world, files, share=SHARE):
-    """A run of so many files of a new repository."""
+    """Begin a run of so many files of a new repository."""
     name = RepositoryName(f"acme/{len(world.ledger.names())}")
     world.ledger.register(Repository(name, f"https://example.org/{name}", MAIN))
     contents = {f"{at}.py": f"x = '{name} {at}'\n" for at in range(files)}

@@ -1,4 +1,4 @@
-"""The store stage resolves imports by a layout that only killable processes read; on a real Redis.
+"""The store stage resolves imports by layouts that confined processes read; on a real Redis.
 
 The cache keeps nothing here, so the store worker never finds what the pull has read.
 """
@@ -42,14 +42,14 @@ from workers.pull import update
 LONG_S = 60
 BY_NAME = {stage.name: stage for stage in FILE_STAGES}
 
-#: Takes about 10 s to read; a manifest of it is far below the bound of a file.
+#: A line that takes long to read: a manifest far below the size limit takes about 10 s.
 SLOW_TOML = "".join("a." * 900 + f"b{number} = 1\n" for number in range(500))
 SLOW = {f"{at}/pyproject.toml": SLOW_TOML for at in range(50)}
 
 
 @pytest.fixture
 def make(redis_url, redis, tmp_path, monkeypatch):
-    """`make(**settings)`: the services of this process, a worker that lives."""
+    """`make(**settings)` makes the services of this process, which acts as a live worker."""
     with contextlib.ExitStack() as ends:
 
         def own(**more):
@@ -72,7 +72,7 @@ def make(redis_url, redis, tmp_path, monkeypatch):
 
 @pytest.fixture
 def start(tmp_path):
-    """`start(own, name, files)`: the jobs of a run whose files wait to be stored."""
+    """`start(own, name, files)` returns the jobs of a run whose files wait to be stored."""
 
     def start(own, name, files, wanted):
         folder = commit(tmp_path / name, files)
@@ -111,7 +111,7 @@ def commit(folder, files):
 
 @pytest.fixture
 def store():
-    """`store(job)`: what the store worker does with a message, in batches of its own."""
+    """`store(job)` processes a message like the store worker, in a batch of its own."""
     work = tasks._batched(LAST)
 
     def store(job):
@@ -171,7 +171,7 @@ def test_files_of_others_are_stored_while_manifests_are_read_again(make, start, 
 
 
 def children_of_call_server():
-    """Return a file with the ids of the processes that do confined calls for this process."""
+    """Return the ids of the processes that do confined calls for this process."""
     server = confined.call(os.getppid, what="it", timeout_s=LONG_S, memory_bytes=1 << 30)
     return Path(f"/proc/{server}/task/{server}/children")
 

@@ -1,4 +1,4 @@
-"""Measuring the space of a cluster: every group, also when a part of it cannot be measured."""
+"""The space of a cluster is measured by group, even if some part cannot be measured."""
 
 from __future__ import annotations
 

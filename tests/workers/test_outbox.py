@@ -1,4 +1,4 @@
-"""Messages reach their queue, in order, with what Flower shows of them."""
+"""Messages reach their queue in order, with the labels that Flower shows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def app(redis_url: str) -> Iterator[Celery]:
 
 
 def waiting(redis: Redis, queue: str) -> list[dict[str, Any]]:
-    """The messages of a queue in the order in which they will be taken."""
+    """Return the messages of a queue in the order in which they will be fetched."""
     stored: Any = redis.lrange(f"{jobs.KEY_PREFIX}{queue}", 0, -1)
     return [json.loads(one) for one in reversed(stored)]
 

@@ -1,4 +1,4 @@
-"""What becomes of a job that fails or has to wait, on a real Redis."""
+"""Jobs that fail or have to wait are retried or recorded, on a real Redis."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PARSE = FILE_STAGES[0]
 
 @pytest.fixture
 def own(redis_url, redis, tmp_path, monkeypatch):
-    """The services of this process, a worker that lives."""
+    """The services of this process, which acts as a live worker."""
     own = services.Services(load(redis_url=redis_url, data=tmp_path))
     monkeypatch.setitem(services._services, os.getpid(), own)
     monkeypatch.setattr(services, "_identity", "this")
@@ -53,7 +53,7 @@ def own(redis_url, redis, tmp_path, monkeypatch):
 
 @pytest.fixture
 def messages(own):
-    """`messages(queue)`: arguments of what waits there, and how often each was tried before."""
+    """`messages(queue)` returns the arguments and the previous attempts of waiting messages."""
 
     def waiting(queue):
         with celery_app.connection_for_read() as connection:
@@ -70,7 +70,7 @@ def use_broker(url, monkeypatch):
 
 
 class Away:
-    """A server that is."""
+    """A server that is unreachable."""
 
     def __getattr__(self, _):
         raise Unavailable("away")
@@ -463,7 +463,7 @@ def followed(redis_url, redis, tmp_path, monkeypatch):
 
 
 def pull_all(own, name=APP):
-    """Pull the active run and those that follow it, and end each once it is planned."""
+    """Pull the active run and its successors, and end each once it is planned."""
     while following := own.ledger.active(name):
         tasks.pull.apply(kwargs={"run": following})
         own.ledger.end(following, RunState.CANCELLED)

@@ -21,7 +21,7 @@ PREFIX = jobs.KEY_PREFIX
 
 
 class Worker:
-    """A consumer of one queue that may hold so many messages."""
+    """A consumer of one queue with a prefetch limit."""
 
     def __init__(self, url: str, *, queue: str, may_hold: int, gathers_s: float = 0.0) -> None:
         shared = jobs.broker_settings(load(redis_url=url))
@@ -65,7 +65,7 @@ def worker(redis_url: str, redis: Redis) -> Iterator[Worker]:
 
 
 def unacknowledged(redis: Redis) -> Any:
-    """How many, by the messages and by their index."""
+    """Return the number of unacknowledged messages, by the messages and by their index."""
     return redis.hlen(f"{PREFIX}unacked"), redis.zcard(f"{PREFIX}unacked_index")
 
 

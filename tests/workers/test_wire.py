@@ -1,4 +1,4 @@
-"""What goes between stages arrives as it was sent."""
+"""Values passed between stages arrive unchanged."""
 
 from __future__ import annotations
 

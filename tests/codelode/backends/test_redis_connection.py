@@ -1,4 +1,4 @@
-"""Clients of a Redis URL, and their errors as ours."""
+"""Clients are made from a Redis URL, and their errors are translated into ours."""
 
 from __future__ import annotations
 

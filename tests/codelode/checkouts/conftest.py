@@ -1,4 +1,4 @@
-"""Real checkouts with the configuration of nobody."""
+"""Real checkouts without the git configuration of a user."""
 
 from __future__ import annotations
 

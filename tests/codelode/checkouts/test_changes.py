@@ -10,7 +10,7 @@ from codelode.checkouts.changes import changes
 from codelode.checkouts.checkout import checkout_at
 from codelode.checkouts.working_copy import WorkingCopy
 
-#: Longer than any test may take, so that only changes wake it up.
+#: Longer than any test, so that only changes wake the watcher.
 NEVER_S = 10_000.0
 
 

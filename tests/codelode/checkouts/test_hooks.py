@@ -1,4 +1,4 @@
-"""Hooks that real git runs. In place of codelode they call a program that notes its arguments."""
+"""Hooks that real git runs; instead of codelode they call a program that records its arguments."""
 
 from __future__ import annotations
 

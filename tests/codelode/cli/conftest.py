@@ -1,4 +1,4 @@
-"""The command line run in this process, with its three ways of answering."""
+"""Run the command line in this process, and return its status, output, and errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Answer(NamedTuple):
 
 @pytest.fixture
 def codelode(capsys, monkeypatch, tmp_path):
-    """Runs `codelode ARGUMENTS…` with no cluster and no settings of the machine in its way."""
+    """Runs `codelode ARGUMENTS…` without any cluster and settings of this machine."""
     monkeypatch.setenv("CODELODE_DATA", str(tmp_path / "data"))
 
     def run(*args: str) -> Answer:

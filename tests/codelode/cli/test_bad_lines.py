@@ -1,4 +1,4 @@
-"""No command line, however wrong, ends in a stack trace or in an error that is called a defect."""
+"""No command line, however wrong, ends in a stack trace or an internal error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMMANDS = (
     *("sources check", "sources schema", "sources list", "sources sync"),
     *("scopes", "scopes check", "scopes schema"),
 )
-#: Options that wait for workers, which are not there.
+#: Options that wait for workers, which do not exist here.
 WAITING = {"wait", "watch", "follow"}
 
 VALUES = st.one_of(

@@ -1,4 +1,4 @@
-"""The embedded cluster as it really runs: `codelode up`, used, stopped and killed."""
+"""A real embedded cluster of `codelode up`, which is used, stopped, and killed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ pytestmark = [
 
 
 class Up:
-    """A `codelode up` on free ports, its data folder and what it says."""
+    """A `codelode up` on free ports, its data folder, and its output."""
 
     def __init__(self, data: Path, *options: str) -> None:
         self.data = data
@@ -233,7 +233,7 @@ def test_flower_shows_the_workers_and_lets_nobody_change_them(up):
 
 
 def jobs_in_flower(running: Up, stage: str) -> dict[str, tuple[str, str]]:
-    """State and reason of the jobs of a stage, by the text that Flower shows of them."""
+    """Return the state and the reason of the jobs of a stage, by the text that Flower shows."""
     status, body = asked(
         running, f"/api/tasks?taskname=workers.{stage}", login=flower_login(running)
     )
@@ -466,7 +466,7 @@ def test_the_next_up_goes_on_where_the_one_before_ended(up, repository, tmp_path
 
 
 def offline(running: Up, *args: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a command that is told of the data folder, and not of the cluster."""
+    """Run a command that gets the data folder but not the address of the cluster."""
     command = [sys.executable, "-m", "codelode", *args, "--data", running.data]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 

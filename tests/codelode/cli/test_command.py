@@ -94,7 +94,7 @@ def test_the_filters_name_every_kind_and_category(codelode):
     assert [one.value for one in (*Kind, *Category) if one.value not in shown] == []
 
 
-#: What only the server needs, and what takes longer to import than a search takes.
+#: Modules that only the server needs, or whose import takes longer than a search.
 SERVER_LIBRARIES = (
     *("celery", "git", "httpx", "mcp", "numpy", "ollama", "pydantic", "redis", "simsimd"),
     *(

@@ -105,7 +105,7 @@ def test_grep_reads_whole_files_of_a_checkout(served, gateway, queries, tmp_path
 
 @pytest.fixture
 def committed(tmp_path):
-    """A repository whose work tree has moved on; returns the commit that holds the answer."""
+    """Make a repository with a changed work tree, and return the commit with the answer."""
     folder = tmp_path / "work"
     folder.mkdir()
 

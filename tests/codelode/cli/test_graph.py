@@ -1,4 +1,4 @@
-"""`codelode graph` and `Client.graph`: what they ask and how the answer is shown."""
+"""`codelode graph` and `Client.graph` send the right request and show the answer."""
 
 # ruff: noqa: N802  the methods have gRPC's names
 from __future__ import annotations

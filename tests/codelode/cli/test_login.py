@@ -1,4 +1,4 @@
-"""`codelode login` and `codelode logout`: a real browser's way through a real provider."""
+"""`codelode login` and `codelode logout` work with the pages of a real provider."""
 
 from __future__ import annotations
 

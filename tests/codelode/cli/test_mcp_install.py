@@ -1,4 +1,4 @@
-"""`codelode mcp install` and `uninstall` on the files of agents in a home of the test's own."""
+"""`codelode mcp install` and `uninstall` change the files of agents in a temporary home."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def home(tmp_path, monkeypatch):
 
 
 def changed(agent, path, text, records, entry=None):
-    """The text after an installation in a file with the given text; None: there is no file."""
+    """Return the text of a file after an installation; None: the file did not exist before."""
     if text is not None:
         path.write_bytes(text.encode())
     made = {"command": "codelode", "args": ["mcp"]} if entry is None else entry
@@ -78,7 +78,7 @@ def changed(agent, path, text, records, entry=None):
 
 
 def is_kept(text, within):
-    """Whether all characters of the text, except white space, are in the other one in order."""
+    """Return whether the other text has all non-blank characters of this one in order."""
     rest = iter(within)
     return all(char in rest for char in "".join(text.split()))
 

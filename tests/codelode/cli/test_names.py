@@ -1,4 +1,4 @@
-"""Commands that list names and their uses: what they ask, and how the answer is shown."""
+"""Commands that list names and their uses send the right request and show the answer."""
 
 from __future__ import annotations
 

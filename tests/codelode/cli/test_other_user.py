@@ -1,4 +1,4 @@
-"""Another user of the machine gets nothing of a cluster, its data folder, and a backup."""
+"""Another user of the machine can read nothing of a cluster, its data folder, or a backup."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def attempt():
 
 
 class Neighbour:
-    """Another user, who has everything but rights."""
+    """Another user, who knows everything but has no rights."""
 
     def __init__(self, data: Path) -> None:
         self._data = data
@@ -129,7 +129,7 @@ class Neighbour:
 
 @pytest.fixture(scope="module")
 def place():
-    """An open folder; those of pytest are private."""
+    """A folder that others can read, unlike those of pytest."""
     made = Path(tempfile.mkdtemp(prefix="codelode-open-"))
     made.chmod(0o755)
     yield made

@@ -1,4 +1,4 @@
-"""The embedded server: found, described, ready, and durable."""
+"""The embedded Redis server is found, configured, ready, and durable."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def test_a_client_may_not_reconfigure_inspect_or_copy_the_server(redis, command)
 
 @pytest.fixture
 def nobodys(tmp_path):
-    """The URL of a server that does not run."""
+    """Return the URL of a server that does not run."""
     with redis_server.place_in(tmp_path) as place:
         return redis_server.url(place)
 

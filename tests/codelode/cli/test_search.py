@@ -1,4 +1,4 @@
-"""`codelode search`: what it prints and how it ends."""
+"""`codelode search` prints hits and ends with the documented status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`codelode up`: which processes it starts and how, and what it refuses before it starts any."""
+"""`codelode up` starts the right processes, and refuses invalid settings before it starts any."""
 
 from __future__ import annotations
 

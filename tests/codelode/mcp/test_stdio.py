@@ -45,11 +45,11 @@ class Pipes:
         self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
     def read(self):
-        """The next message."""
+        """Return the next message."""
         return json.loads(self.process.stdout.readline())
 
     def begin(self, version="2025-06-18"):
-        """Go through the handshake and return what the server says of itself."""
+        """Do the handshake, and return the server's description of itself."""
         client = {"name": "test", "version": "1"}
         self.ask("initialize", protocolVersion=version, capabilities={}, clientInfo=client)
         answer = self.read()

@@ -31,20 +31,20 @@ async def session(gateway):
 
 
 async def asked(gateway, tool, /, **arguments):
-    """The answer to one call, in a session of its own."""
+    """Return the answer to one call, in a new session."""
     async with session(gateway) as client:
         return await client.call_tool(tool, arguments)
 
 
 async def told(gateway, tool, /, **arguments):
-    """The text of the answer, which is no error."""
+    """Return the text of the answer, which is not an error."""
     answer = await asked(gateway, tool, **arguments)
     assert not answer.is_error, answer
     return answer.content[0].text
 
 
 async def refused(gateway, tool, /, **arguments):
-    """The text of the error that is the answer."""
+    """Return the text of the error."""
     answer = await asked(gateway, tool, **arguments)
     assert answer.is_error, answer
     return answer.content[0].text

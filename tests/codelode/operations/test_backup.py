@@ -1,4 +1,4 @@
-"""A backup brings back what was there, of one moment, or says why it cannot."""
+"""A backup restores the state of one moment, or says why it cannot."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Cluster:
         self.ledger.done(run, records)
 
     async def content(self):
-        """Everything that can be asked for."""
+        """Return everything that the stores can list."""
         names = [one.name for one in self.ledger.repositories()]
         statuses = {name: self.ledger.refs(name) for name in names}
         at = [(name, status.ref) for name, refs in statuses.items() for status in refs]

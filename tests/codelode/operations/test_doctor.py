@@ -101,13 +101,13 @@ class World:
         ]
 
     def repaired(self):
-        """The report of a repair, after which nothing is found any more but what runs do."""
+        """Return the report of a repair; check that only runs are left to do afterwards."""
         report = self.doctor(is_repairing=True)()
         assert report.is_healthy
         return report
 
     def index(self, name=APP, files=FILES, ref=MAIN, default=MAIN):
-        """A whole run of these files."""
+        """Index these files in a complete run."""
         self.ledger.register(Repository(name, "https://example.org/x", default))
         run = self.planned(name, files, ref=ref)
         refs = (ref, DEFAULT_REF) if ref == default else (ref,)

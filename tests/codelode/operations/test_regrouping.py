@@ -1,4 +1,4 @@
-"""Groups that follow the rights, while runs go on, fail, and while the program is killed."""
+"""Regrouping follows the rights, even while runs go on or fail, or if the program is killed."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class World:
                 self.end(run)
 
     def require_truth(self):
-        """Every chunk has the groups that filters rely on, and none that they do not expect."""
+        """Check that every chunk has the groups that filters rely on, and no unexpected ones."""
         every = {one for found in self.ledger.groups().values() for one in found.possible}
         for name, found in self.ledger.groups().items():
             unexpected = tuple(every - {*found.possible})
@@ -246,7 +246,7 @@ def test_a_run_that_was_planned_before_may_still_write_the_former_groups(world, 
     sleep = world.sleep
 
     def work_late(seconds):
-        """The run writes nothing before the new groups are set."""
+        """Let the run write nothing before the new groups are set."""
         if seconds == FOLLOWED_S:
             world.require_truth()
         else:

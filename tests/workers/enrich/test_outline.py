@@ -1,4 +1,4 @@
-"""What a question about a whole file shows of it."""
+"""The prompt about a whole file shows its outline."""
 
 from __future__ import annotations
 

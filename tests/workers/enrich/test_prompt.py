@@ -1,4 +1,4 @@
-"""The question is fenced, and of the answer only one plain sentence is kept."""
+"""The content in a prompt is fenced, and only one plain sentence of the answer is kept."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ BODY = "result = load first second third then return every value"
 
 @pytest.fixture
 def enricher():
-    """A function from an answering function and limits to an enricher that never waits."""
+    """Return a function from an answering function and limits to an enricher that never waits."""
 
     def build(answer=lambda _: "Returns every value.", per_run=1_000, per_day=1_000, **kwargs):
         pauses = []
@@ -38,17 +38,17 @@ def enricher():
 
 
 def alone(parsed, *pieces, **kwargs):
-    """A file for each piece: one chunk says all of its file, which is not asked about besides."""
+    """Return a file for each piece. A file of one chunk needs no summary of its own."""
     return [(f"{n}.py", parsed(piece, **kwargs)) for n, piece in enumerate(pieces)]
 
 
 def sums(found):
-    """Of all files together, made and missing."""
+    """Return the numbers of made and missing summaries of all files."""
     return sum(one.summaries.made for one in found), sum(one.summaries.missing for one in found)
 
 
 def fails(error, *, at=""):
-    """Answers, but not a question with `at` in it."""
+    """Answer every question, but fail for one that contains `at`."""
 
     def answer(prompt):
         if at in prompt:
@@ -295,7 +295,7 @@ def test_contents_of_which_none_is_ever_answered_stop_the_run_at_their_third_ask
 
 
 def asked(enrich, names):
-    """How often each content was asked for, by its first word."""
+    """Return how often each content was asked about, by its first word."""
     return [
         sum(f"{name} {BODY}" in each for each in enrich.model.prompts) for name in names.split()
     ]

@@ -20,7 +20,7 @@ SPLIT = LEAF + 44
 
 @pytest.fixture(scope="module")
 def vectors():
-    """The vectors of the chunks of two folders of this repository."""
+    """Return the vectors of the chunks of two folders of this repository."""
     chunks = []
     for file in sorted([*(ROOT / "gateway").rglob("*.py"), *(ROOT / "tests/gateway").glob("*.py")]):
         path = str(file.relative_to(ROOT))
@@ -42,7 +42,7 @@ def nearest(vectors):
 
 
 def kept(wanted, found):
-    """The mean share of the nearest neighbours that are among those found."""
+    """Return the mean fraction of nearest neighbours that are kept."""
     pairs = zip(wanted.tolist(), found.tolist(), strict=True)
     return np.mean([len({*one} & {*other}) / NEIGHBOURS for one, other in pairs])
 

@@ -1,4 +1,4 @@
-"""Making a map: it reports its progress, ends when it is not wanted, and says why it failed."""
+"""Making a map reports its progress, stops if the map is not wanted, and says why it failed."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ WAITING = MapState(APP, Progress.WAITING, 5.0)
 FILES = {f"part{number}.py": f"def part{number}():\n    return {number}\n" for number in range(14)}
 
 
-class TellingMaps(MemoryChunkMaps):
-    """Keeps what was reported."""
+class RecordedMaps(MemoryChunkMaps):
+    """Records what was reported."""
 
     def __init__(self):
         super().__init__()
@@ -43,7 +43,7 @@ def world(tmp_path):
 
 
 def test_a_map_reports_its_progress_and_the_commits_that_it_shows(world):
-    maps = TellingMaps()
+    maps = RecordedMaps()
     maps.begin(WAITING)
     make(APP, world.chunks, world.ledger, maps)
 

@@ -1,4 +1,4 @@
-"""The rows of a language: what one row adds, and which half of a language is missing."""
+"""One row adds a language, and a missing part of a language is named."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Uses of names: calls, instantiations, inheritance."""
+"""Uses of names are found: calls, instantiations, inheritance."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_a_table_of_calls_is_cut():
 
 
 def name_at(node):
-    """The name that a call or a decorator uses, with its line; None for any other expression."""
+    """Return the name that a call or a decorator uses, with its line, or None."""
     node = node.func if isinstance(node, ast.Call) else node
     match node:
         case ast.Name():

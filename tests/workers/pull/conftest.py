@@ -15,7 +15,7 @@ from workers.pull.mirror import Mirrors
 
 FILE, PROGRAM, LINK, SUBMODULE = "100644", "100755", "120000", "160000"
 
-#: A test runner started from a hook would hand these on to the repositories made here.
+#: Variables that a test runner started from a git hook would pass to the repositories made here.
 _CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
 
 
@@ -69,7 +69,7 @@ def _change(path: bytes, content, mode: str) -> bytes:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
-    """Nobody's own git configuration."""
+    """Hide the git configuration of the user and the machine."""
     folder = tmp_path / "home"
     folder.mkdir()
     monkeypatch.setenv("HOME", str(folder))

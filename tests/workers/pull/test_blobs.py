@@ -34,7 +34,7 @@ def blob_id(content):
 
 @pytest.fixture
 def pulled(source, mirrors, repository):
-    """The revision of a mirror with contents of many sizes."""
+    """Return the revision of a mirror with contents of many sizes."""
     revision = source.commit(CONTENTS)
     mirrors.sync(repository)
     return revision
@@ -42,7 +42,7 @@ def pulled(source, mirrors, repository):
 
 @pytest.fixture
 def reader_pids(monkeypatch):
-    """The processes that readers start from now on."""
+    """Return the ids of the processes that readers start from now on."""
     started = []
     real = subprocess.Popen
 

@@ -1,4 +1,4 @@
-"""Repositories that are small on disk and huge when they are read, and sources without an end."""
+"""Pull bounds repositories that are small on disk and huge when read, and endless sources."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def planned(mirrors, revision, *, indexed=None, **limits):
 
 @contextmanager
 def memory_below(mebibytes):
-    """Expect that this process allocates less than that at a time."""
+    """Check that this process never allocates as much at a time."""
     tracemalloc.start()
     try:
         yield

@@ -163,7 +163,7 @@ def test_a_host_that_stalls_is_given_up_with_all_that_git_started(host, tmp_path
 
 
 def _children(host):
-    """Processes that ask the host, by command."""
+    """Return the processes that connect to the host, by command."""
     command = ["ps", "-eww", "-o", "pid=,args="]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return [line for line in listed.splitlines() if f"{host}/stalls" in line]

@@ -1,4 +1,4 @@
-"""Sources that want their programs run, and configurations that would run them."""
+"""Neither sources nor configurations can make pull run programs."""
 
 import pytest
 
@@ -20,7 +20,7 @@ HOOKS = (
 
 @pytest.fixture
 def trap(tmp_path):
-    """A program that leaves a trace, and the trace."""
+    """Return a program that leaves a file, and the path of that file."""
     program, trace = tmp_path / "trap.sh", tmp_path / "trace"
     program.write_text(f"#!/bin/sh\necho $0 >> {trace}\n")
     program.chmod(0o755)
@@ -120,7 +120,7 @@ def test_objects_that_link_elsewhere_are_refused(mirrors, repository, source, tm
     assert not mirrors.git_dir(NAME).exists()
 
 
-#: Names that lead elsewhere, or name git's own files or a device, if somebody writes them to disk.
+#: Names that, written to disk, would lead elsewhere or mean git's own files or a device.
 CLIMBING = (
     *(".", "..", "...", ".git", ".GIT", ".Git", "git~1", ".git ", ".git.", ".g\u200cit", "~"),
     *(".git/config", ".git/hooks/post-checkout", "../x", "../../etc/passwd", "a/../../b", "./a"),
@@ -165,7 +165,7 @@ PROGRAMS = (
     *("-u{}", "--config=core.sshCommand={}", "x\n{}", "x%0a{}", "'{}'", '"$({})"'),
 )
 
-#: Runs the command as the shell of a host does that is reached by ssh.
+#: Runs the command like the shell of a host that is reached by ssh.
 HOST = """#!/bin/sh
 for command; do :; done
 exec sh -c "$command"

@@ -10,7 +10,7 @@ BLOB = BlobId("0" * 40)
 
 
 def reason(path, tree=None, *, size=10, mode=0o100644):
-    """Why `path` is left out of a commit that has the other files of `tree` too."""
+    """Return why `path` is left out of a commit with the files of `tree`."""
     files = {name: content.encode() for name, content in (tree or {}).items()}
     return Rules(files.get, max_file_bytes=1000).reason(SourceFile(path, BLOB, size, mode))
 
@@ -122,7 +122,7 @@ def test_codelodeignore_cannot_include_binary_or_too_large_files(path):
 
 
 def chosen(path, tree=None, *, include=(), exclude=(), size=10):
-    """The same for a repository with patterns of its operator."""
+    """Return why `path` is left out of a repository with patterns of its operator."""
     files = {name: content.encode() for name, content in (tree or {}).items()}
     rules = Rules(files.get, 1000, FilePatterns(tuple(include), tuple(exclude)))
     return rules.reason(SourceFile(path, BLOB, size))

@@ -194,7 +194,7 @@ def _shallow(source, folder):
 
 
 def _snapshot(source, folder):
-    """Only what a snapshot of a mirror holds: no configuration at all."""
+    """Copy only what a snapshot of a mirror has, which is no configuration at all."""
     source.git("pack-refs", "--all")
     for name in ("HEAD", "packed-refs", "objects", "refs"):
         copy = shutil.copytree if (source.path / name).is_dir() else shutil.copy
@@ -203,7 +203,7 @@ def _snapshot(source, folder):
 
 
 def _partial(source, folder):
-    """A copy that lacks a blob of an older commit and says so."""
+    """Make a copy that lacks a blob of an older commit, and is configured as a partial clone."""
     shutil.copytree(source.path, folder)
     blob = source.git("rev-parse", "main~1:a.py")
     subprocess.run(["git", "-C", folder, "repack", "-q", "-a", "-d", "-k"], check=True)

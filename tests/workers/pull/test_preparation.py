@@ -40,7 +40,7 @@ class World:
     def plan(
         self, ref=DEFAULT_REF, *, reprocess=(), fingerprint=PRINT
     ) -> tuple[Run, FileManifest, Advance]:
-        """What a pull does."""
+        """Plan a run as a pull does."""
         run = self.ledger.create(self.repository.name, ref, reprocess=reprocess)
         checked_out = update(run, ledger=self.ledger, mirrors=self.mirrors)
         prepared = prepare(
@@ -66,7 +66,7 @@ class World:
         self.ledger.done(run.id, done)
 
     def index(self, ref=DEFAULT_REF, **patterns) -> set[str]:
-        """A whole run after the patterns were given; its work: `path` to index, `-path` to drop."""
+        """Run with the patterns, and return the work: `path` is indexed, `-path` is dropped."""
         self.ledger.set_patterns(self.repository.name, **patterns)
         run, manifest, advance = self.plan(ref)
         self.finish(run, advance)

@@ -1,4 +1,4 @@
-"""What was changed lately, from the commits of a real repository."""
+"""Recently changed files are found from the commits of a real repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The new index is what the ledger says, whatever happens while it is built."""
+"""A rebuilt index matches the ledger, whatever happens during the rebuild."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ DIM = 8
 
 
 class HashEmbedder:
-    """Any text has a vector; nothing is downloaded."""
+    """Gives every text a vector, without a download."""
 
     identity, dim = "new", DIM
 
@@ -112,7 +112,7 @@ class World:
         self.told = []
 
     def index(self, files, *, ref=MAIN, repository=APP, complete=True, skipped=(), groups=()):
-        """A run of the ref that indexes these (None: removes); the old index is not looked at."""
+        """Run with these files (None: removed) at the ref; does not write the old index."""
         items = [
             WorkItem(path, BlobId("") if text is None else self.blobs.add(text))
             for path, text in files.items()
@@ -129,7 +129,7 @@ class World:
         return run
 
     def build(self, **more):
-        """What `codelode reindex` builds, with real Redis and a real store."""
+        """Return the build that `codelode reindex` makes, with a real Redis and a real store."""
         given = {"ledger": self.ledger, "swap": self.swap} | more
         return Build(
             contents=self.contents,
@@ -144,11 +144,11 @@ class World:
         )
 
     async def stored(self, ref=DEFAULT_REF):
-        """Path → contents in the published index at the ref."""
+        """Return path → contents in the published index at the ref."""
         return {chunk.path: chunk.content for chunk in await self.chunks(ref)}
 
     async def chunks(self, ref=DEFAULT_REF):
-        """All of the published index at the ref."""
+        """Return all chunks of the published index at the ref."""
         query = HybridQuery("x", np.ones(DIM, np.float32), Filters(ref=ref), 99, visible=EVERYTHING)
         return [one.chunk for one in await self._search(query)]
 
@@ -227,7 +227,7 @@ async def test_chunks_are_built_with_the_groups_of_the_repository_at_the_swap(wo
 
 
 class Recorded:
-    """A chunk store that remembers the groups of the files that it was given."""
+    """A chunk store that records the groups of the files that it stores."""
 
     def __init__(self, store):
         self._store, self.groups = store, {}
@@ -244,7 +244,7 @@ async def test_a_file_that_is_written_just_before_the_swap_is_in_it(world, redis
     world.index({"a.py": "def a(): 1\n"})
 
     class LastMoment:
-        """The swap, before which a worker gets one more file in."""
+        """A swap before which a worker stores one more file."""
 
         def __getattr__(self, name):
             return getattr(world.swap, name)
@@ -363,7 +363,7 @@ async def test_the_old_index_refuses_readers_and_writers_that_hold_it(world):
 
 
 class Dies(BaseException):
-    """A process ends here."""
+    """The process dies at this point."""
 
 
 @pytest.mark.parametrize("step", ["restamp", "forget"])
@@ -372,7 +372,7 @@ async def test_a_rebuild_that_dies_right_after_publishing_is_finished_later(worl
     world.swap.begin({"name": world.shadow.name, "replaces": "old"})
 
     class Dying:
-        """The ledger or the swap, up to one call."""
+        """The ledger or the swap, whose caller dies at one call."""
 
         def __init__(self, whole):
             self._whole = whole
@@ -545,7 +545,7 @@ async def test_summaries_that_are_made_meanwhile_are_in_the_new_index(world):
 
 
 def _enriched(world, text, *, made):
-    """A run in which the file got its sentence, or did not."""
+    """Run with a summary for the file, or without one."""
     run = world.index({"a.py": text}, complete=False)
     indexed = _record(WorkItem("a.py", world.blobs.add(text)))
     world.ledger.done(run.id, [replace(indexed, summaries=made, summaries_missing=1 - made)])
@@ -571,7 +571,7 @@ MODELS = pytest.mark.parametrize(
 
 
 def _described(world, *, model, files=("a.py",), ref=MAIN):
-    """Files with a sentence each in the published index, of which the cache knows none."""
+    """Publish files with a summary each, none of which is in the cache."""
     if model is not None:
         nothing = content.Nothing()
         world.contents.enricher = Enricher(model, world.derivations, nothing, pause_s=0)
@@ -587,7 +587,7 @@ def _described(world, *, model, files=("a.py",), ref=MAIN):
 
 
 def _of_another_schema(world):
-    """The published index was written by another version."""
+    """Make the published index look as if another version had written it."""
     file = world.root / signature.IDENTITY_FILE
     file.write_text(json.dumps(json.loads(file.read_text()) | {"schema": 0}))
 

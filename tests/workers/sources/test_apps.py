@@ -57,14 +57,14 @@ class Outbox:
     """Sends nothing."""
 
     def pull(self, run, *, is_late=False):
-        """Leave the run to nobody."""
+        """Send nothing."""
 
     def forget(self, name):
-        """Leave the index as it is."""
+        """Send nothing."""
 
 
 class Following:
-    """Follows the organisation, and keeps what it told of that."""
+    """Follows the organisation, and records what it reported."""
 
     def __init__(self, file):
         self.ledger, self.states = MemoryLedger(), MemorySourceStates()

@@ -39,7 +39,7 @@ NOW = 50_000.0
 
 
 class Sent:
-    """The outbox as a list of what was sent."""
+    """An outbox that records what was sent."""
 
     def __init__(self, ledger):
         self.ledger = ledger
@@ -73,7 +73,7 @@ class World:
         return SourceSync(*given, local_paths="owned", now=lambda: self.now)
 
     def run(self, mode=None, *, after=None):
-        """List once, as the workers do when it is due, or `after` so many seconds."""
+        """List once, as the workers do, when a listing is due or `after` so many seconds."""
         (state,) = self.states.states() or (None,)
         self.now += (state.interval_s if state else 3_600) if after is None else after
         if mode:
@@ -111,7 +111,7 @@ def connection(kind, url, rules="{}"):
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    """Pauses that a host does not ask for take no time, and pages are small."""
+    """Skip pauses that the host does not ask for, and use small pages."""
     for module in (github_, gitlab_):
         monkeypatch.setitem(module._PAGE, "per_page", 2)
     monkeypatch.setitem(bitbucket._PAGE, "pagelen", 2)
@@ -554,7 +554,7 @@ def test_a_plan_that_failed_starts_no_run(world):
 
 
 def all_but_one_done(world):
-    """Complete the runs that were started, but for the first one, and return that."""
+    """Complete all started runs but the first one, and return that."""
     going_on, *others = world.outbox.runs
     world.outbox.runs = others
     world.done()
@@ -651,7 +651,7 @@ def test_gitlab_lists_the_projects_of_groups_below_and_none_that_wait_for_deleti
 
 
 class Other(NamedTuple):
-    """A host of another kind, and what follows it."""
+    """A host of another kind, and a world that follows it."""
 
     world: World
     host: CodeHost
@@ -783,7 +783,7 @@ def test_a_bitbucket_server_has_archived_repositories_and_public_projects(
 
 
 def commit(folder):
-    """Make a commit in a folder, and make it a git repository first if it is none."""
+    """Make a commit in a folder; make the folder a git repository first if necessary."""
     subprocess.run(["git", "init", "-q", folder], check=True)
     identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
     made = ("commit", "-q", "--allow-empty", "-m", "one")

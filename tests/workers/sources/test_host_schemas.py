@@ -1,4 +1,4 @@
-"""The servers of the tests answer as the published descriptions of the hosts say."""
+"""The simulated hosts answer according to the published descriptions of the real ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAY_BE_NULL = {"mainbranch"}
 
 
 def recorded(server):
-    """Have a server keep the answers that it gives, and return these."""
+    """Make a server record its answers, and return them."""
     given, answer = [], server.answer
 
     def kept(method, path, *rest):
@@ -51,7 +51,7 @@ def declared(kind, url, *, more="token: {env: UNUSED}", organisation="acme"):
 
 
 async def read(server, kind, organisation="acme"):
-    """Ask a server for all that is asked of its kind."""
+    """Send all requests that connectors send to a server of this kind."""
     connection = declared(kind, server.url, organisation=organisation)
     connector = CONNECTORS[connection.kind]
     async with connector.host(connection, TOKEN, Pages()) as host:
@@ -61,7 +61,7 @@ async def read(server, kind, organisation="acme"):
 
 
 async def read_as_app(server):
-    """Ask a GitHub for a token as an app."""
+    """Request a token from a GitHub as an app."""
     key = RSAKey.generate_key(2_048)
     server.app, pem = key, key.as_pem(private=True).decode()
     connection = declared("github", server.url, more=f"app: {{id: {APP}, private_key: {{env: K}}}}")
@@ -70,7 +70,7 @@ async def read_as_app(server):
 
 
 def of(kind, method, path):
-    """Return the request of which there is a description."""
+    """Return the described request that matches."""
     for name in SCHEMAS[kind]:
         described, _, template = name.partition(" ")
         parts = re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(template))

@@ -1,4 +1,4 @@
-"""The permissions of hosts, how they are read, and what becomes of them when a host refuses."""
+"""Permissions are read from hosts, and kept or dropped when a host refuses."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class World:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    """Pauses that a host does not ask for take no time, and pages are small."""
+    """Skip pauses that the host does not ask for, and use small pages."""
     for module in (github_, gitlab_):
         monkeypatch.setitem(module._PAGE, "per_page", 2)
     monkeypatch.setitem(gitlab_._BY_ID, "per_page", 2)
@@ -370,7 +370,7 @@ def test_a_worker_that_lost_a_connection_stores_nothing(world, monkeypatch):
     good = world.host.value
 
     def value(*given):
-        """Another worker takes over while this one waits for the host, as after a long pause."""
+        """Let another worker take over while this one waits for the host, as after a long pause."""
         world.states._holders["work"] = ("other", float("inf"))
         return good(*given)
 

@@ -1,4 +1,4 @@
-"""Repositories that come, move, and go at their hosts are planned for by their ids."""
+"""Plans follow repositories that are created, moved, and deleted at their hosts by their ids."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_an_unknown_default_branch_causes_no_change(before, now):
 
 
 def asked_at(every_s, news, *, listings=40):
-    """Return at which listings a repository is asked whose host does not tell of pushes.
+    """Return the listings at which a repository is checked whose host does not report pushes.
 
     `news`: the listings before which something is pushed.
     """

@@ -1,4 +1,4 @@
-"""A removed ref leaves the index, and what other refs share with it stays."""
+"""A removed ref disappears from the index, and content that other refs share stays."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def world():
 
 @pytest.fixture
 def without():
-    """Return what is stored where the ref never was."""
+    """Return what is stored if the ref never existed."""
     made = World()
     made.index(MAIN, SHARED)
     return made.content()

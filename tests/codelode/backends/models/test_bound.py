@@ -1,4 +1,4 @@
-"""An embedder for one index: known without asking, and never with vectors of another model."""
+"""An embedder that is bound to an index is known without a request, and never mixes models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SPACE = VectorSpace("right-2", 2)
 
 
 class Server:
-    """Says what the model behind it is, to each embedder once."""
+    """A server that reports its model, once to each embedder."""
 
     def __init__(self):
         self.model = SPACE

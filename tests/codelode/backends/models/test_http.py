@@ -1,4 +1,4 @@
-"""Errors of HTTP and of the Ollama client as ours."""
+"""Errors of HTTP and of the Ollama client are translated into ours."""
 
 from __future__ import annotations
 

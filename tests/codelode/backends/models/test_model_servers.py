@@ -1,4 +1,4 @@
-"""Ollama and OpenAI's interface when the server is gone, slow, busy or talks nonsense."""
+"""Clients of Ollama and of the OpenAI API cope with missing, slow, busy, and faulty servers."""
 
 from __future__ import annotations
 
@@ -51,20 +51,20 @@ def pauses():
 
 @pytest.fixture
 def opened():
-    """A function that remembers a connection and closes it after the test."""
+    """Return a function that closes a connection after the test."""
     with contextlib.ExitStack() as stack:
         yield lambda connection: stack.enter_context(contextlib.closing(connection))
 
 
 @pytest.fixture
 def server(model_server, opened):
-    """A function from options to the misbehaving server as an Ollama server."""
+    """Return a function from options to the faulty server, as an Ollama server."""
     return lambda **options: opened(ollama.Server(model_server.url, **options))
 
 
 @pytest.fixture
 def embedder(kind, model_server, opened, pauses):
-    """A function from limits to an embedder of the misbehaving server; pauses are recorded."""
+    """Return a function from limits to an embedder of the faulty server; pauses are recorded."""
 
     def build(url=None, dim=0, model="embed", **limits):
         url = url or model_server.url
@@ -81,7 +81,7 @@ def embedder(kind, model_server, opened, pauses):
 
 @pytest.fixture
 def writer(kind, model_server, opened, pauses):
-    """Return a function to language models of both kinds of server."""
+    """Return a function that makes language models of both kinds of server."""
 
     def build(url=None, model="write", **limits):
         url = url or model_server.url
@@ -97,14 +97,14 @@ def writer(kind, model_server, opened, pauses):
 
 @pytest.fixture
 def nobody():
-    """The address of a port where nobody listens."""
+    """Return the URL of a port without a listener."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{held.getsockname()[1]}"
 
 
 def embeddings(server):
-    """The texts of each embedding call, the probe's left out."""
+    """Return the texts of each embedding call, without the probe's."""
     return [body["input"] for _, body in server.calls if "input" in body][1:]
 
 

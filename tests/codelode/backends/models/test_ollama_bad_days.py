@@ -1,4 +1,4 @@
-"""A real Ollama that is killed, slow, exchanged, or whose answers arrive damaged."""
+"""The Ollama client copes with a real server that is killed, slow, or replaced, and with damage."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SINGLY = {"batch_tokens": 1, "concurrency": 1}
 
 @pytest.fixture
 def embedder():
-    """`embedder(url, **limits)`: by the server there; after a failure it asks again at once."""
+    """`embedder(url, **limits)` uses the server there, and retries at once after a failure."""
     with contextlib.ExitStack() as opened:
 
         def make(url, *, model=MODEL, clock=lambda: 0.0, **limits):
@@ -42,7 +42,7 @@ def embedder():
 
 @pytest.fixture(scope="module")
 def undisturbed(ollama):
-    """The vectors of the texts on a good day."""
+    """Return the vectors of the texts from a working server."""
     with contextlib.closing(backend.Server(ollama.url, threads=1)) as server:
         return backend.embedder(server, model=MODEL).embed_documents(TEXTS)
 
@@ -53,7 +53,7 @@ def require_same(found, expected):
 
 
 def started(call, *given):
-    """The call in a thread of its own, and what came of it: the value or our error."""
+    """Run the call in a thread; return it and its outcome, a value or our error."""
     outcome = []
 
     def run():

@@ -1,4 +1,4 @@
-"""The cross-encoder: what is missing is said, and pairs are scored by a real ONNX model."""
+"""The cross-encoder scores pairs with a real ONNX model, and names what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Back-off, breaker and limit: patience that ends, and comes back."""
+"""Calls to remote models are retried with back-off, interrupted by a breaker, and limited."""
 
 from __future__ import annotations
 
