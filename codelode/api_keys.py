@@ -17,7 +17,7 @@ from codelode.access import Bounds, Role
 #: The beginning of every key, which scanners for leaked secrets can look for.
 PREFIX = "codelode_"
 
-#: Least time between two recorded uses of a key, seconds.
+#: Minimum time between two recorded uses of a key, seconds.
 USE_INTERVAL_S = 60.0
 
 _ID_BYTES, _SECRET_BYTES = 8, 32

@@ -19,12 +19,12 @@ import numpy.typing as npt
 from codelode.model import RepositoryName, Revision
 from codelode.vectors import Vector
 
-#: Most repositories and chunks of a map. A larger set is cut to the chunks with the smallest ids, a
-#: random sample because ids are hashes.
+#: Maximum number of repositories and chunks of a map. A larger set is cut to the chunks with the
+#: smallest ids, a random sample because ids are hashes.
 MAX_REPOSITORIES = 50
 MAX_POINTS = 100_000
 
-#: Most maps that are kept; a map of MAX_POINTS takes about 2 MB.
+#: Maximum number of maps that are kept; a map of MAX_POINTS takes about 2 MB.
 MAX_MAPS = 10
 
 #: Seconds without a progress report after which an unfinished map counts as abandoned.

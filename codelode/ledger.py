@@ -50,10 +50,10 @@ BULK_SHARE = 8
 #: when no other run was there; they must not wait for BULK_SHARE times its duration.
 BULK_DEBT_MS = 5_000
 
-#: Most time that a run can save up while it has no work at a stage, milliseconds.
+#: Maximum time that a run can save up while it has no work at a stage, milliseconds.
 SAVED_MS = 10_000
 
-#: Least time for which a run indexes before a newer one of its ref supersedes it, seconds. Until
+#: Minimum time for which a run indexes before a newer one of its ref supersedes it, seconds. Until
 #: then it may soon end by itself, and the newer one needs a plan of its own.
 SUPERSEDE_S = 20.0
 

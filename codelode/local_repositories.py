@@ -31,7 +31,7 @@ _FILES = ("HEAD", "packed-refs", "shallow", "commondir", "config")
 #: Alternates may have alternates of their own; git follows five levels as well.
 _ALTERNATES_DEPTH = 5
 
-#: Most bytes that are read of a file with references.
+#: Maximum number of bytes that are read of a file with references.
 _MAX_BYTES = 100_000
 
 _HEAD = re.compile(r"ref: *refs/[^\x00-\x20]+|[0-9a-f]{40}(?:[0-9a-f]{24})?")

@@ -20,7 +20,7 @@ SEPARATORS = {"crate": "::", "py": ".", "npm": "/", "go": "/", "jvm": "."}
 _ROOTS = frozenset({"src", "lib", "python", "main", "java", "kotlin", "scala"})
 _INDEXES = frozenset({"__init__", "index", "mod", "lib", "main"})
 
-#: Most parts of a module that may name its package.
+#: Maximum number of parts of a module that may name its package.
 _KEY_PARTS = 6
 
 

@@ -29,7 +29,7 @@ class Confidence(StrEnum):
     NAME = "name"  # has the name, and nothing rules it out
 
 
-#: Most definitions of a use that are returned if only the name matches.
+#: Maximum number of definitions of a use that are returned if only the name matches.
 MAX_BY_NAME = 5
 
 _TYPES = frozenset({Kind.CLASS, Kind.INTERFACE, Kind.STRUCT, Kind.ENUM, Kind.TRAIT, Kind.TYPE})

@@ -64,7 +64,8 @@ _NO_WORDS = re.compile(r"\\[A-Za-z]|\W")
 
 #: Longest text that must stand in a hit, characters; a longer one is searched as words.
 MAX_TEXT_CHARS = 1_000
-#: Most texts of a query, because each is compared with every candidate; more are searched as words.
+#: Maximum number of texts of a query, because each is compared with every candidate; more are
+#: searched as words.
 MAX_TEXTS = 20
 
 

@@ -29,7 +29,7 @@ from codelode.model import Reference, ReferenceKind
 from codelode.modules import Module
 from codelode.name_resolution import stem
 
-#: Most entries of one file; a file with more is a table of data.
+#: Maximum number of entries of one file; a file with more is a table of data.
 MAX_NAMES = 4_000
 
 _MARKS = {

@@ -11,7 +11,7 @@ from codelode.access import Label
 from codelode.declarations import Wrong, count, flag, items, line, size_bytes, text, texts, time_s
 from codelode.repository_globs import matcher, problem
 
-#: Most branches, and most tags, of a repository that the rules may have indexed.
+#: Maximum number of branches, and of tags, of a repository that the rules may have indexed.
 MAX_REFS = 100
 
 FIELDS = (

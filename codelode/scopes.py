@@ -26,7 +26,7 @@ from codelode.declarations import Wrong, items, line, text, texts
 from codelode.errors import InvalidQuery
 from codelode.globs import matches_path, path_problem, signed
 
-#: Most scopes: listing them compares each one with the name of every repository.
+#: Maximum number of scopes: listing them compares each one with the name of every repository.
 MAX_SCOPES = 200
 #: Bounds of the fields of a scope.
 MAX_REFS = 20

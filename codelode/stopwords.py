@@ -50,7 +50,7 @@ _OTHERS = {
 }
 _OF_OTHERS = [frozenset(words.split()) for words in _OTHERS.values()]
 
-#: Least number of different words that identify a language; one may be a name (`die`, `los`).
+#: Minimum number of different words that identify a language; one may be a name (`die`, `los`).
 _FEWEST = 2
 
 

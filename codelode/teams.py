@@ -38,11 +38,11 @@ from codelode.host_permissions import HostPermissions, Team
 #: of all repositories would have many in common by chance.
 MOST = 0.8
 
-#: Most teams of a connection.
+#: Maximum number of teams of a connection.
 MAX_TEAMS = 1_000
 
-#: Most teams that give groups to a repository. Weaviate is no slower with 500, but a gateway takes
-#: 75 ms to read 64 groups of each of 10,000 repositories.
+#: Maximum number of teams that give groups to a repository. Weaviate is no slower with 500, but a
+#: gateway takes 75 ms to read 64 groups of each of 10,000 repositories.
 MAX_OF_REPOSITORY = 64
 
 #: Callers who need more than MANY_TERMS are helped until they need few. In Weaviate, a caller who
@@ -50,16 +50,16 @@ MAX_OF_REPOSITORY = 64
 #: one who sees all (tests/bench/results/2026-11-27-visibility-weaviate-many-groups.txt).
 FEW_TERMS = 500
 
-#: Least repositories of a team, and least terms that it saves for each of these, of all callers
-#: together: all their chunks get a term more.
+#: Minimum number of repositories of a team, and of terms that it saves for each of these, of all
+#: callers together: all their chunks get a term more.
 LEAST_SIZE = 16
 LEAST_WORTH = 0.25
 
 #: A prefix or equal readers with a larger share of exceptions describe a caller worse than teams.
 MOST_EXCEPTIONS = 0.1
 
-#: Most accounts of a team, and most callers and repositories that are looked at, to limit the time:
-#: 1 to 5 s of processor time for 10,000 repositories and 1,000 accounts.
+#: Maximum number of accounts of a team, and of callers and repositories that are looked at, to
+#: limit the time: 1 to 5 s of processor time for 10,000 repositories and 1,000 accounts.
 MAX_ACCOUNTS = 32
 MAX_CALLERS = 256
 MAX_LOOKED_AT = 2_000

@@ -31,7 +31,7 @@ from gateway.throttle import Throttle
 #: interpreter, so more of them delay health checks and answer no more calls; fewer would leave the
 #: cores idle while calls wait for a model server or a store.
 RUNNING = 8
-#: Most waiting calls; bounds the memory when callers set no deadline. Chosen by hand.
+#: Maximum number of waiting calls; bounds the memory when callers set no deadline. Chosen by hand.
 WAITING = 1_000
 
 #: Largest share of the time until its deadline that a call may be expected to take. The rest allows
@@ -48,7 +48,7 @@ LEAST_PAUSE_S, MOST_PAUSE_S = 0.05, 0.5
 
 #: Weight of the newest call in the mean time of a call.
 NEWEST = 0.1
-#: Least time after which a refused call is to be repeated, seconds.
+#: Minimum time after which a refused call is to be repeated, seconds.
 MIN_RETRY_S = 0.5
 #: Longest such time, seconds; callers that ignore it would otherwise make it grow without end.
 MAX_RETRY_S = 30.0

@@ -18,7 +18,7 @@ from codelode.vectors import Vector, Vectors
 
 #: How long a query's vector is kept, seconds.
 LIFE_S = 3_600.0
-#: Most cached queries: 4 MB at 256 dimensions.
+#: Maximum number of cached queries: 4 MB at 256 dimensions.
 ENTRIES = 4_096
 
 

@@ -34,7 +34,7 @@ from codelode.environment import without_settings
 LIMIT_S = 2.0
 #: Longest text that is highlighted, characters.
 MAX_CHARS = 200_000
-#: Most characters of highlighted text that are cached.
+#: Maximum number of characters of highlighted text that are cached.
 MAX_KEPT_CHARS = 8_000_000
 #: Address space of the process, bytes.
 MAX_MEMORY_BYTES = 1 << 30

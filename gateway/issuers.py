@@ -16,7 +16,8 @@ from codelode.ports import Documents
 from codelode.settings import Settings, listed
 from gateway.fresh import FreshCache
 
-#: Most requests for tokens at once, each of which takes a thread until the issuer answers.
+#: Maximum number of requests for tokens at once, each of which takes a thread until the issuer
+#: answers.
 AT_ONCE = 4
 
 _log = structlog.get_logger("gateway")

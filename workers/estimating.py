@@ -59,7 +59,7 @@ _BUSY_PROCESSES = 4
 _EMBEDDED = 16
 EMBED_S = 10.0
 
-#: Most reasons that are listed; the others share one row.
+#: Maximum number of reasons that are listed; the others share one row.
 _REASONS_LISTED = 20
 
 

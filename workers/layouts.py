@@ -24,7 +24,7 @@ from workers.services import PARSE_MEMORY_BYTES, Services
 #: average in large repositories, and most of them have no manifest.
 BYTES_PER_PATH = 200
 
-#: Most layouts that a worker reads at once; each takes a thread and a process.
+#: Maximum number of layouts that a worker reads at once; each takes a thread and a process.
 _readings = confined.Slots(4)
 
 

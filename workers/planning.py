@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 log = structlog.get_logger("workers")
 
-#: Most plans at once in a worker; each takes a process.
+#: Maximum number of plans at once in a worker; each takes a process.
 _plans = confined.Slots(8)
 
 

@@ -28,13 +28,14 @@ Pairs: TypeAlias = Sequence[tuple[str, str]]
 _PARSED = TypeAdapter(ParsedFile)
 _SUMMARIES = TypeAdapter(Summaries)
 
-#: Most decoded parsed files that a process caches; about as many as are in flight.
+#: Maximum number of decoded parsed files that a process caches; about as many as are in flight.
 LOADED = 256
 #: Bytes of JSON beyond which a decoded parsed file is not cached. A usual file has 30 kB.
 MAX_CACHED_BYTES = 1 << 20
 
-#: Most bytes of JSON of a parsed file, per byte that a file may have. Real files have at most 6 per
-#: byte of their own; nested names and trees of imports can be written so that they multiply.
+#: Maximum number of bytes of JSON of a parsed file, per byte that a file may have. Real files have
+#: at most 6 per byte of their own; nested names and trees of imports can be written so that they
+#: multiply.
 PARSED_BYTES_PER_BYTE = 20
 
 

@@ -43,7 +43,7 @@ _GATEWAY_READY = re.compile(r"gateway_started")
 #: Longest arguments that a forked worker can show in its command line, characters.
 FORKED_CHARS = 64
 
-#: Most tasks that Flower keeps; each takes 6 kB.
+#: Maximum number of tasks that Flower keeps; each takes 6 kB.
 FLOWER_TASKS = 5_000
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("scope", "repositories", "refs", "paths", "description")
 
-#: Most names of repositories in a row of the table; of more, it has the number.
+#: Maximum number of names of repositories in a row of the table; of more, it has the number.
 _MAX_NAMED = 3
 
 

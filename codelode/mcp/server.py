@@ -39,7 +39,7 @@ INSTRUCTIONS = (
 #: contain slashes; they are written as `%2F`.
 FILES = "codelode://file/{repository}/{+path}{?ref}"
 
-#: Most problems with the arguments of a call that are reported at once.
+#: Maximum number of problems with the arguments of a call that are reported at once.
 MAX_PROBLEMS = 3
 
 

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
         SymbolList,
     )
 
-#: Most paths of one relation that `explain` lists; `graph` lists the others.
+#: Maximum number of paths of one relation that `explain` lists; `graph` lists the others.
 MAX_PATHS = 20
-#: Most repositories, files that are not indexed, runs, and scopes that `status` lists.
+#: Maximum number of repositories, files that are not indexed, runs, and scopes that `status` lists.
 MAX_REPOSITORIES = 100
 MAX_FAILURES = 50
 MAX_RUNS = 5

@@ -33,9 +33,9 @@ Report = Callable[[float, float | None, str], Awaitable[None]]
 #: Largest budget of `context` that fits into an answer, in tokens of four characters, as the
 #: gateway estimates them.
 MAX_CONTEXT_TOKENS = MAX_BYTES // 4 - 100
-#: Most files that are not indexed in one answer.
+#: Maximum number of files that are not indexed in one answer.
 MAX_FAILURES = 1_000
-#: Most lines of a hit's passage that the gateway may return.
+#: Maximum number of lines of a hit's passage that the gateway may return.
 MAX_PASSAGE_LINES = 1_000
 
 

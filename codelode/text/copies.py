@@ -10,7 +10,7 @@ from codelode.display import quoted
 if TYPE_CHECKING:
     from codelode.client import Copy, Hit
 
-#: Most copies of a hit that are named.
+#: Maximum number of copies of a hit that are named.
 MAX_NAMED = 5
 
 

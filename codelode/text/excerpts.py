@@ -20,8 +20,8 @@ from codelode.tokens import identifiers, may_have, terms, words
 if TYPE_CHECKING:
     from codelode.client import Hit
 
-#: Most lines of a hit that is shown whole; a chunk has up to about a hundred. The excerpt of a
-#: longer hit has as many lines, together with the two notes on what was left out.
+#: Maximum number of lines of a hit that is shown whole; a chunk has up to about a hundred. The
+#: excerpt of a longer hit has as many lines, together with the two notes on what was left out.
 MAX_LINES = 12
 EXCERPT_LINES = 10
 #: Lines of an excerpt before the first line that matches the query.

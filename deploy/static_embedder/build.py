@@ -37,11 +37,11 @@ log = logging.getLogger("build")
 VERSION = "2"
 DIM = 256
 
-#: Most characters read per package and per language, so that none dominates.
+#: Maximum number of characters read per package and per language, so that none dominates.
 PACKAGE_CHARS = 1_500_000
 LANGUAGE_CHARS = 40_000_000
 
-#: Most pairs per package.
+#: Maximum number of pairs per package.
 PACKAGE_PAIRS = 6_000
 
 #: One of this many packages is held out of training.

@@ -20,7 +20,7 @@ from codelode.ports import ApiKeys
 from gateway.access.identity import Credentials, Identity
 from gateway.fresh import FreshCache
 
-#: Most keys held in memory, about 1 kB each.
+#: Maximum number of keys held in memory, about 1 kB each.
 KEYS_HELD = 1_000
 
 WRONG_KEY = "this API key is wrong or was revoked: ask an admin for a new one"

@@ -24,7 +24,7 @@ from codelode.ports import CallLimit, CallLimits
 from gateway.access import Access
 from gateway.access.identity import NO_CREDENTIALS, Credentials
 
-#: Most addresses, and most accepted credentials, to remember; the oldest are forgotten.
+#: Maximum number of addresses, and of accepted credentials, to remember; the oldest are forgotten.
 MAX_REMEMBERED = 10_000
 #: Prefix length of an IPv6 network whose addresses usually all belong to one site.
 IPV6_SITE_BITS = 64

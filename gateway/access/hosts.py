@@ -30,8 +30,8 @@ from codelode.ports import PermissionStates
 from gateway.access.identity import Identity
 from gateway.access.rules import Grant
 
-#: Most connections whose permissions are held in memory, about 3 MB each for 10,000 repositories
-#: and 1,000 accounts.
+#: Maximum number of connections whose permissions are held in memory, about 3 MB each for 10,000
+#: repositories and 1,000 accounts.
 CONNECTIONS_HELD = 64
 
 #: The accounts of a caller: the name of a connection, and the id of the account at its host.

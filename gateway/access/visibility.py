@@ -28,7 +28,7 @@ from gateway.access.identity import Identity
 from gateway.access.rules import NO_RULES, Rules
 from gateway.fresh import FreshCache
 
-#: Most visibilities held in memory, about 0.6 MB each for 10,000 repositories.
+#: Maximum number of visibilities held in memory, about 0.6 MB each for 10,000 repositories.
 VISIBILITIES_HELD = 256
 
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 from codelode.languages import resolve
 from gateway.state import Frame
 
-#: Most frames of a trace that are looked up, innermost first. Chosen by hand.
+#: Maximum number of frames of a trace that are looked up, innermost first. Chosen by hand.
 MAX_FRAMES = 10
 
 _GO_PLACE = re.compile(r"\s+(?P<path>\S+\.go):(?P<line>\d{1,7})\b")

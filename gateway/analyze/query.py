@@ -82,10 +82,11 @@ _OF_MESSAGE = re.compile(r"""[:'"(){}\[\]<>=!`%\d]|\.(?!\S)""")
 #: Fewest and most words of a message whose parts are searched as they are written.
 MESSAGE_WORDS = (4, 60)
 
-#: Most words of a query that the ranker compares with candidates; a pasted snippet has more.
+#: Maximum number of words of a query that the ranker compares with candidates; a pasted snippet has
+#: more.
 MAX_WORDS = 64
 
-#: Least number of marks in a query that is code; one may occur in prose ("a => b mapping").
+#: Minimum number of marks in a query that is code; one may occur in prose ("a => b mapping").
 _CODE_MARKS = 2
 
 _EDGES = "\"'`()[]{}<>,;?!*"

@@ -36,7 +36,8 @@ start launch boot run
 SETS: tuple[tuple[str, ...], ...] = tuple(tuple(row.split()) for row in _ROWS.strip().splitlines())
 _ROW_OF = {word: row for row in SETS for word in row}
 
-#: Most words added to one query, so that they do not outnumber its own. Chosen by hand.
+#: Maximum number of words added to one query, so that they do not outnumber its own. Chosen by
+#: hand.
 MAX_SYNONYMS = 12
 
 

@@ -16,14 +16,15 @@ from itertools import product
 from codelode import grams
 from codelode.grams import NOTHING, Grams
 
-#: Most texts by which a part of an expression is described, and their characters together.
+#: Maximum number of texts by which a part of an expression is described, and their characters
+#: together.
 MAX_TEXTS = 32
 MAX_CHARS = 512
 
-#: Most characters of a class that are tried one by one, as in `[0-9]`.
+#: Maximum number of characters of a class that are tried one by one, as in `[0-9]`.
 MAX_CLASS = 10
 
-#: Most copies of a repeated part, as in `(ab){3}`, and most groups inside each other.
+#: Maximum number of copies of a repeated part, as in `(ab){3}`, and of groups inside each other.
 MAX_COPIES = 8
 MAX_DEPTH = 50
 

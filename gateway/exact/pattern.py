@@ -20,11 +20,12 @@ from codelode.errors import InvalidQuery
 from codelode.grams import NOTHING, Grams
 from gateway.exact import needs
 
-#: Most characters of a pattern, and most instructions of its program. `\pL{15}` has 18,000.
+#: Maximum number of characters of a pattern, and of instructions of its program. `\pL{15}` has
+#: 18,000.
 MAX_CHARS = 1_000
 MAX_INSTRUCTIONS = 2_000
 
-#: Most repetitions that RE2 allows (its `kMaxRepeat`).
+#: Maximum number of repetitions that RE2 allows (its `kMaxRepeat`).
 MAX_REPETITIONS = 1_000
 
 #: Memory for a program and the states of its automaton, bytes: RE2's own default.

@@ -19,8 +19,8 @@ from gateway.expand.links import GraphNode, Link
 from gateway.expand.subject import SubjectQuery
 from gateway.state import Backends
 
-#: Most files of a repository that are read for what they import from a package, and most packages
-#: of a file. Chosen by hand.
+#: Maximum number of files of a repository that are read for what they import from a package, and of
+#: packages of a file. Chosen by hand.
 MAX_CONSUMERS = 1_000
 MAX_PACKAGES = 500
 

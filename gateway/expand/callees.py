@@ -22,7 +22,7 @@ from gateway.expand.subject import (
 )
 from gateway.state import Backends
 
-#: Most definitions whose calls are followed at each step. Chosen by hand.
+#: Maximum number of definitions whose calls are followed at each step. Chosen by hand.
 MAX_STEP = 20
 
 

@@ -23,9 +23,10 @@ from gateway.expand.subject import (
 )
 from gateway.state import Backends
 
-#: Most uses, each of a name in a file, that are followed to their lines. Chosen by hand.
+#: Maximum number of uses, each of a name in a file, that are followed to their lines. Chosen by
+#: hand.
 MAX_USERS = 200
-#: Most lines listed for one use of a name in one file. Chosen by hand.
+#: Maximum number of lines listed for one use of a name in one file. Chosen by hand.
 MAX_LINES = 5
 
 

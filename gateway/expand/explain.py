@@ -30,10 +30,11 @@ from gateway import summaries
 from gateway.expand.subject import NO_SYMBOLS, Subject, find_subject, shared
 from gateway.state import Backends
 
-#: Most files listed for each relation, and most definitions listed. Chosen by hand.
+#: Maximum number of files listed for each relation, and of definitions listed. Chosen by hand.
 MAX_PATHS = 100
 MAX_DEFINITIONS = 100
-#: Most files whose imports and tests are read for a name with several definitions. By hand.
+#: Maximum number of files whose imports and tests are read for a name with several definitions. By
+#: hand.
 MAX_FILES = 10
 
 NO_GRAPH = "no dependency graph is configured: imports and tests are missing"

@@ -50,7 +50,7 @@ BACKWARD = (
     *(Relation.TESTS, Relation.CROSS_REPOSITORY),
 )
 
-#: Most files that define the subject, and whose links are followed. Chosen by hand.
+#: Maximum number of files that define the subject, and whose links are followed. Chosen by hand.
 MAX_DEFINING = 20
 
 NO_REFERENCES = "no reference index is configured: calls and uses are missing"

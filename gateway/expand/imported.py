@@ -24,11 +24,12 @@ from gateway.expand.links import GraphNode, node_of
 from gateway.expand.subject import SubjectQuery
 from gateway.state import Backends
 
-#: Most modules that are resolved for one answer. This bound and the next two are chosen by hand.
+#: Maximum number of modules that are resolved for one answer. This bound and the next two are
+#: chosen by hand.
 MAX_MODULES = 2_000
-#: Most members used in a file that are looked up in the Go packages that it imports.
+#: Maximum number of members used in a file that are looked up in the Go packages that it imports.
 MAX_MEMBERS = 100
-#: Most steps along imports from a module to the file that defines what it exports.
+#: Maximum number of steps along imports from a module to the file that defines what it exports.
 MAX_STEPS = 3
 
 #: Ecosystems in which a module may be defined inside the file of another one.

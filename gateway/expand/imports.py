@@ -14,9 +14,9 @@ from codelode.model import Edge, EdgeKind, FileKey, RefName
 from codelode.ports import DependencyGraph
 from gateway.state import ImportLink, Mark
 
-#: Most links of one answer, because import chains grow exponentially. Chosen by hand.
+#: Maximum number of links of one answer, because import chains grow exponentially. Chosen by hand.
 MAX_LINKS = 200
-#: Most files whose imports are read for one answer. Chosen by hand.
+#: Maximum number of files whose imports are read for one answer. Chosen by hand.
 MAX_FILES = 2_000
 
 _Imports = Mapping[FileKey, Sequence[Edge]]

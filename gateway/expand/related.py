@@ -33,13 +33,14 @@ _OUTGOING = {
 }
 _INCOMING = {**_OUTGOING, EdgeKind.IMPORTS: FileRelation.IMPORTED_BY}
 
-#: Most files that the walk starts from, best first. This and the next bounds are chosen by hand.
+#: Maximum number of files that the walk starts from, best first. This and the next bounds are
+#: chosen by hand.
 MAX_STARTS = 10
-#: Most neighbours kept of one file, because some files have thousands.
+#: Maximum number of neighbours kept of one file, because some files have thousands.
 MAX_NEIGHBOURS = 50
 #: Files that are looked up per requested file, because some may not exist at the ref.
 SPARE = 3
-#: Most folders searched for siblings, and most chunks read in each.
+#: Maximum number of folders searched for siblings, and of chunks read in each.
 MAX_FOLDERS = 3
 SIBLING_CHUNKS = 30
 

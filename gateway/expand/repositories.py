@@ -22,8 +22,8 @@ from gateway.state import Backends
 
 _RELATION = "cross_repository"
 
-#: Most lookups of a package in a repository at one distance. Twice as many took 20 s on a busy
-#: machine.
+#: Maximum number of lookups of a package in a repository at one distance. Twice as many took 20 s
+#: on a busy machine.
 MAX_LOOKUPS = 5_000_000
 
 

@@ -18,7 +18,8 @@ from gateway.state import Backends, FileRelation
 
 _KINDS = (*CALLS, ReferenceKind.IMPLEMENTATION)
 
-#: Most definitions of a file whose users are looked up: the first ones. Chosen by hand.
+#: Maximum number of definitions of a file whose users are looked up: the first ones. Chosen by
+#: hand.
 MAX_NAMES = 50
 
 

@@ -17,7 +17,8 @@ from gateway.expand.graph import GraphQuery, GraphResult, Relation, graph
 from gateway.expand.links import GraphNode
 from gateway.state import Backends, Ranked, SearchState
 
-#: Most users of each relation that are put first, and most repositories to look in. By hand.
+#: Maximum number of users of each relation that are put first, and of repositories to look in. By
+#: hand.
 MAX_USERS = 50
 MAX_REPOSITORIES = 20
 

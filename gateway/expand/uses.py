@@ -40,15 +40,15 @@ from gateway.state import Backends
 #: The kinds of uses that are listed.
 KINDS = (*CALLS, ReferenceKind.IMPLEMENTATION)
 
-#: Most repositories, and most files of each, whose definitions are followed into other
-#: repositories, and most files there. By hand.
+#: Maximum number of repositories, and of files of each, whose definitions are followed into other
+#: repositories, and of files there. By hand.
 MAX_DEFINING = 20
 MAX_IMPORTING = 10_000
 
 #: Number of uses whose files are read at once.
 BATCH = 200
 
-#: Most characters of a line that are returned.
+#: Maximum number of characters of a line that are returned.
 MAX_LINE_CHARS = 1_000
 
 Defined = Mapping[RepositoryName, tuple[LocatedSymbol, ...]]

@@ -21,8 +21,8 @@ from gateway.rank.duplicates import collapsed
 from gateway.rank.rerank import by_cross_encoder, by_judge
 from gateway.state import Analysis, Backends, Frame, Ranked, SearchState
 
-#: Most candidates that are ranked on the event loop, which takes 3 ms. Ranking more would delay
-#: other calls, so a thread does it, which costs 0.1 ms.
+#: Maximum number of candidates that are ranked on the event loop, which takes 3 ms. Ranking more
+#: would delay other calls, so a thread does it, which costs 0.1 ms.
 MAX_AT_ONCE = 250
 
 UNCHECKED = "confidence was not checked: no candidate has a vector similarity"

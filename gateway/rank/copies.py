@@ -22,8 +22,8 @@ from codelode import deadline
 from codelode.model import Chunk, ChunkId, RepositoryName
 from gateway.state import CommitTimes, Copy, Ranked, SearchState
 
-#: Least share of their lines that two copies have in common, white space aside. With 0.8, more hits
-#: of forks stay apart (docs/ranking.md); below 0.6, little changes.
+#: Minimum share of their lines that two copies have in common, white space aside. With 0.8, more
+#: hits of forks stay apart (docs/ranking.md); below 0.6, little changes.
 SHARED_LINES = 0.6
 
 #: How far the score of the canonical chunk may be below that of the best one. In the linear ranker,
@@ -31,12 +31,12 @@ SHARED_LINES = 0.6
 #: more forks stand for their upstream; a margin of 2 gave the same as this one.
 MARGIN = 0.5
 
-#: Most groups of the same name that a text is compared with; few files have more chunks without a
-#: symbol among the candidates.
+#: Maximum number of groups of the same name that a text is compared with; few files have more
+#: chunks without a symbol among the candidates.
 MAX_COMPARED = 10
 
-#: Most entries that are compared on the event loop, which takes 10 ms if all have different texts
-#: and one name, and mostly less than 1 ms. There are at most 1,152.
+#: Maximum number of entries that are compared on the event loop, which takes 10 ms if all have
+#: different texts and one name, and mostly less than 1 ms. There are at most 1,152.
 MAX_AT_ONCE = 100
 
 _Name = tuple[str, str]  # the file's name without its folder, and the symbol

@@ -27,7 +27,7 @@ EXAMPLE_WORDS = frozenset(
 #: Characters of a chunk from which on it counts as long.
 LONG = 2_000
 
-#: Most chunks of a file, and of a repository, whose scores are summed.
+#: Maximum number of chunks of a file, and of a repository, whose scores are summed.
 FILE_CHUNKS = 5
 REPOSITORY_CHUNKS = 3
 

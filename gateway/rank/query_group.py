@@ -38,14 +38,14 @@ _NUMBERS = {category: number for number, category in enumerate(Category)}
 STEM_CHARS = 4
 STEM_SHARE = 0.5
 
-#: Most pairs of adjacent words that are looked for, and the characters of the second word of a pair
-#: that must match, so that its ending may differ.
+#: Maximum number of pairs of adjacent words that are looked for, and the characters of the second
+#: word of a pair that must match, so that its ending may differ.
 MAX_PAIRS = 12
 PAIR_CHARS = 5
 
-#: Most occurrences of the second word of a pair that are checked one by one in a text. For more, a
-#: search for each separator takes less time: 5 ms instead of 36 in 72 tables of 6 kB of digits. 16
-#: and 32 take as long or longer.
+#: Maximum number of occurrences of the second word of a pair that are checked one by one in a text.
+#: For more, a search for each separator takes less time: 5 ms instead of 36 in 72 tables of 6 kB of
+#: digits. 16 and 32 take as long or longer.
 MAX_LOOKED_AT = 8
 
 #: Separators of two adjacent words of prose or of a name.

@@ -9,7 +9,7 @@ from codelode.model import Candidate, HybridQuery
 from codelode.ports import ChunkSearch
 from gateway.state import Frame, SearchQuery
 
-#: Most files whose lines are read; a name without folders may mean many.
+#: Maximum number of files whose lines are read; a name without folders may mean many.
 MAX_FILES = 10
 
 

@@ -24,17 +24,17 @@ from codelode.ports import ChunkSearch
 from codelode.vectors import Vector
 from gateway.state import Analysis, Backends, EntityKind, QueryKind, SearchState
 
-#: Least length of a name for which similar names are searched; shorter ones resemble too many.
+#: Minimum length of a name for which similar names are searched; shorter ones resemble too many.
 MIN_CHARS = 4
-#: Least length of a name that is split in three; thirds of two characters are still rare enough.
+#: Minimum length of a name that is split in three; thirds of two characters are still rare enough.
 MIN_THIRDS_CHARS = 6
-#: Most chunks with similar names that are read, by keywords and by vector each.
+#: Maximum number of chunks with similar names that are read, by keywords and by vector each.
 NEAR_CHUNKS = 100
-#: Most chunks that define a similar name, by keywords and by vector each.
+#: Maximum number of chunks that define a similar name, by keywords and by vector each.
 MAX_DEFINITIONS = 10
-#: Most names that are suggested for a glob.
+#: Maximum number of names that are suggested for a glob.
 MAX_NEAR = 3
-#: Least similarity of a suggested name, as difflib measures it: one edit in five characters.
+#: Minimum similarity of a suggested name, as difflib measures it: one edit in five characters.
 MIN_RATIO = 0.8
 
 NO_WORD = "no word of the query occurs in the searched code: the hits are only similar"

@@ -26,13 +26,15 @@ from gateway.options import Retrieve
 from gateway.retrieve.hybrid import candidates
 from gateway.state import Backends, FoundFile, SearchQuery, SearchState, estimated_tokens
 
-#: Most files whose summaries are compared: those of the best candidates. Chosen by hand.
+#: Maximum number of files whose summaries are compared: those of the best candidates. Chosen by
+#: hand.
 MAX_FILES_READ = 50
 
-#: Most tokens of the found files that a language model can usually read. Chosen by hand.
+#: Maximum number of tokens of the found files that a language model can usually read. Chosen by
+#: hand.
 MAX_TOKENS = 100_000
 
-#: Most names shown of a file. Chosen by hand.
+#: Maximum number of names shown of a file. Chosen by hand.
 MAX_SYMBOLS = 50
 
 

@@ -17,7 +17,8 @@ from codelode.grams import NOTHING
 from codelode.model import Candidate, Chunk, FileKey, FileQuery
 from gateway.state import Backends, SearchState, TextTest
 
-#: Most files that are read besides those of the candidates, and how many at once. By hand.
+#: Maximum number of files that are read besides those of the candidates, and how many at once. By
+#: hand.
 MAX_FILES = 200
 BATCH = 50
 

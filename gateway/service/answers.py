@@ -28,7 +28,8 @@ from gateway.retrieve import embed
 from gateway.service.results import ContextAnswer, SearchAnswer
 from gateway.state import SearchQuery
 
-#: Most decoded answers that are cached, so that the answer to a frequent query is decoded once.
+#: Maximum number of decoded answers that are cached, so that the answer to a frequent query is
+#: decoded once.
 MAX_DECODED = 64
 
 T = TypeVar("T")

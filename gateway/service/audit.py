@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 
 import structlog
 
-#: Most repositories of one record, and most characters of a name: callers choose what they name.
+#: Maximum number of repositories of one record, and of characters of a name: callers choose what
+#: they name.
 MAX_REPOSITORIES = 50
 MAX_NAME_CHARS = 200
-#: Most characters of a query in a record: many records may wait to be written. The service
-#: functions refuse longer queries.
+#: Maximum number of characters of a query in a record: many records may wait to be written. The
+#: service functions refuse longer queries.
 MAX_QUERY_CHARS = 8_192
 #: Fields of the log line that the audit record has too: the object of a change, and details of it.
 DETAILS = frozenset({"key", "key_id", "key_role", "label", "ref", "run", "connection", "mode"})
-#: Most characters of a text in the log line: it may quote a request of 512 kB.
+#: Maximum number of characters of a text in the log line: it may quote a request of 512 kB.
 MAX_FIELD_CHARS = 1_000
 
 

@@ -26,9 +26,10 @@ from gateway.service.audit import CallFacts
 from gateway.service.capabilities import CAPABILITIES, Kind
 from gateway.throttle import Throttle
 
-#: Most records that wait to be written, usually about 10 MB; more are lost, and counted.
+#: Maximum number of records that wait to be written, usually about 10 MB; more are lost, and
+#: counted.
 MAX_WAITING = 20_000
-#: Most records in one write.
+#: Maximum number of records in one write.
 MAX_BATCH = 1_000
 #: Time between two log events about a file that cannot be written, seconds.
 LOG_INTERVAL_S = 60.0

@@ -28,12 +28,12 @@ from codelode.model import (
     RunState,
 )
 
-#: Most known names that an error lists.
+#: Maximum number of known names that an error lists.
 MAX_LISTED = 10
 #: Longest name that is compared with known names, characters; the comparison takes quadratic time.
 MAX_NAME_CHARS = 200
-#: Most known names that it is compared with: the first ones. They take about 0.3 s if they are
-#: short, and several seconds with 190 characters each.
+#: Maximum number of known names that it is compared with: the first ones. They take about 0.3 s if
+#: they are short, and several seconds with 190 characters each.
 MAX_COMPARED = 10_000
 #: Recent runs that a status shows, and among which a failed first run is found.
 RECENT_RUNS = 20

@@ -23,16 +23,16 @@ from codelode.model import (
 )
 from gateway.service.catalog import VisibleCatalog
 
-#: Most repositories whose coverage is in one answer.
+#: Maximum number of repositories whose coverage is in one answer.
 MAX_REPOSITORIES = 20
 
-#: Most repositories read at once: those in the answer, and those of at most 200 hits.
+#: Maximum number of repositories read at once: those in the answer, and those of at most 200 hits.
 MAX_READ = 220
 
 #: How long cached coverage counts as current, seconds.
 FRESH_S = 1.0
 
-#: Least time between two refreshes, and how long after a request its repositories are refreshed,
+#: Minimum time between two refreshes, and how long after a request its repositories are refreshed,
 #: seconds.
 RENEW_S = 0.8
 RECENT_S = 10.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gateway.state import SearchState
 
-#: Most values of a field in an answer: the most frequent ones.
+#: Maximum number of values of a field in an answer: the most frequent ones.
 MAX_VALUES = 50
 
 

@@ -22,10 +22,10 @@ from gateway.service.requests import FilesRequest, ReadRequest
 from gateway.service.results import FileLines, FileList
 from gateway.state import Backends
 
-#: Most lines and characters of one answer. A longer first line is cut.
+#: Maximum number of lines and characters of one answer. A longer first line is cut.
 MAX_LINES = 2_000
 MAX_CHARS = 200_000
-#: Most entries of a folder in one answer.
+#: Maximum number of entries of a folder in one answer.
 MAX_ENTRIES = 1_000
 
 

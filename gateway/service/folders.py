@@ -18,7 +18,7 @@ from typing import NamedTuple
 from codelode import deadline
 from codelode.model import FileRecord, RefStatus, RepositoryName
 
-#: Most files that are cached, of all refs together; each takes about 300 bytes.
+#: Maximum number of files that are cached, of all refs together; each takes about 300 bytes.
 MAX_KEPT = 100_000
 
 

@@ -42,7 +42,7 @@ from gateway.service.scopes import VisibleScopes
 DEFAULT_LIMIT = 1_000
 MAX_LIMIT = 100_000
 
-#: Most lines before, and most lines after, each matching line.
+#: Maximum number of lines before, and of lines after, each matching line.
 MAX_AROUND = 50
 
 #: Files that are read at once: the first batch is small, so that its matches come soon.

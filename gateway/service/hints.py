@@ -27,7 +27,7 @@ from codelode.vectors import Vector
 from gateway.service.catalog import nearest
 from gateway.state import Backends
 
-#: Most filter values that are looked up for one answer.
+#: Maximum number of filter values that are looked up for one answer.
 MAX_LOOKUPS = 8
 
 #: The filters whose values are not rejected if they match nothing.

@@ -25,7 +25,7 @@ from gateway.throttle import Throttle
 
 #: A full bucket has the tokens of this many seconds, so that a person or a script may start fast.
 BURST_S = 10
-#: Most open streams of a principal, which mostly wait.
+#: Maximum number of open streams of a principal, which mostly wait.
 STREAMS = 100
 #: Time after which to repeat a call that was refused because too many were at work, seconds.
 RETRY_S = 0.5

@@ -10,7 +10,7 @@ from threading import Lock
 from codelode.chunk_map import ChunkMap
 from codelode.model import RepositoryName
 
-#: Most maps that are cached; one takes up to 4 MB.
+#: Maximum number of maps that are cached; one takes up to 4 MB.
 MAX_KEPT = 4
 
 #: The repositories of a map, and when it was made.

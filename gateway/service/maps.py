@@ -28,7 +28,7 @@ from gateway.service.dependencies import Dependencies
 from gateway.service.requests import MapPlacesRequest, MapRequest
 from gateway.service.results import MapAnswer, MapPlaces, MapStatus
 
-#: Most places of one answer.
+#: Maximum number of places of one answer.
 MAX_PLACES = 200
 
 #: How long a worker takes for a map with few chunks, and for each thousand more, seconds. Measured

@@ -26,7 +26,7 @@ CHOICES: dict[str, type[StrEnum]] = {
 #: The values of a switch in a form.
 SWITCH = {"on": True, "off": False}
 
-#: Least and greatest allowed value of each numeric option, inclusive.
+#: Minimum and maximum allowed value of each numeric option, inclusive.
 BOUNDS: dict[str, tuple[float, float]] = {
     "retrieve.window": (10, 500),
     "retrieve.alpha": (0, 1),

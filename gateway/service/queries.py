@@ -29,14 +29,15 @@ DEFAULT_TOP_K = 10
 CONTEXT_TOP_K = 20
 #: Longest value of a filter, characters.
 MAX_VALUE_CHARS = 1_024
-#: Most alternatives in one filter field; more are a mistake or an attack.
+#: Maximum number of alternatives in one filter field; more are a mistake or an attack.
 MAX_ALTERNATIVES = 1_000
-#: Most globs in one filter field, and most characters of all together: each glob is compiled, and
-#: compared with every path or name of the index.
+#: Maximum number of globs in one filter field, and of characters of all together: each glob is
+#: compiled, and compared with every path or name of the index.
 MAX_GLOBS = 100
 MAX_GLOBS_CHARS = 16_384
 
-#: Most files that are read for a pattern or a name that does not narrow them, about 20 MB.
+#: Maximum number of files that are read for a pattern or a name that does not narrow them, about 20
+#: MB.
 MAX_UNNARROWED = 2_000
 
 Closed = TypeVar("Closed", bound=StrEnum)

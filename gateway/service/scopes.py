@@ -27,7 +27,7 @@ from gateway.service.catalog import VisibleCatalog, unknown
 from gateway.service.dependencies import Dependencies
 from gateway.service.results import ListedScope
 
-#: Most repositories of a scope that a list of scopes names.
+#: Maximum number of repositories of a scope that a list of scopes names.
 MAX_NAMED = 100
 #: Names between two checks of the deadline of the call.
 _AT_ONCE = 100

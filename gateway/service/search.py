@@ -44,7 +44,7 @@ CHANGED = "the ranking has changed since the previous page: hits may repeat or b
 #: Greatest offset of a page. A ranking usually ends earlier, with its candidates.
 MAX_OFFSET = 10_000
 
-#: Most repositories that an answer names as not completely indexed.
+#: Maximum number of repositories that an answer names as not completely indexed.
 MAX_INCOMPLETE = 10
 
 

@@ -23,7 +23,7 @@ import quality
 from codelode.client import Client
 
 SEED = 7
-#: Most that are drawn from one repository.
+#: Maximum number of messages, and of keys, that are drawn from one repository.
 MESSAGES, KEYS = 8, 6
 MAX_BYTES = 300_000
 MAX_LINE_CHARS = 300

@@ -34,7 +34,7 @@ class Admit(Protocol[Judged]):
     ) -> Sequence[bool | Exception]: ...
 
 
-#: Most later items that may overtake an item, for each step between their priorities.
+#: Maximum number of later items that may overtake an item, for each step between their priorities.
 OVERTAKING = 64
 
 

@@ -26,7 +26,7 @@ from workers.delivery.files import Job
 _RUN = re.compile(r"[0-9a-f]{16}")
 _BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
-#: Most characters of a wrong argument that are logged.
+#: Maximum number of characters of a wrong argument that are logged.
 _SHOWN = 80
 
 T = TypeVar("T")

@@ -33,7 +33,7 @@ READING_EXPIRES_S = 10
 #: The part of a message that says what is called after the task of a file.
 _NOTHING_AFTERWARDS = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
 
-#: Most messages in one round trip.
+#: Maximum number of messages in one round trip.
 BATCH_MESSAGES = 1000
 
 #: Number of messages at the front of a queue that are searched for the ones to hold back.

@@ -38,7 +38,8 @@ _CLASSES = frozenset({Kind.CLASS, Kind.INTERFACE, Kind.STRUCT, Kind.TRAIT, Kind.
 #: Deepest nesting; deeper code is generated, and qualified names would grow without bound.
 MAX_NESTING = 32
 
-#: Most definitions of one file, of which the first are kept; a file with more is a table of data.
+#: Maximum number of definitions of one file, of which the first are kept; a file with more is a
+#: table of data.
 MAX_DEFINITIONS = 10_000
 
 _KINDS = {kind.value: kind for kind in Kind}

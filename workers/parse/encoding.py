@@ -13,7 +13,7 @@ from dataclasses import dataclass
 #: Bytes in which NULs are looked for, as many as git reads to call a file binary.
 HEAD_BYTES = 8_000
 
-#: Least share of zero high bytes (Latin characters) in UTF-16 without a byte order mark; a file
+#: Minimum share of zero high bytes (Latin characters) in UTF-16 without a byte order mark; a file
 #: with fewer is binary.
 _LATIN_SHARE = 0.7
 

@@ -23,7 +23,7 @@ MAX_BLOCK_BYTES = 500_000
 #: What stands before an arm: `unstable: { … }`, `_ => { … }`, `if #[cfg(unix)] { … } else { … }`.
 _BEFORE_ARM = (b":", b"=>", b"]", b"else")
 
-#: Most bytes of blanks between that and the arm.
+#: Maximum number of bytes of blanks between that and the arm.
 _MAX_BLANK_BYTES = 100
 
 _ITEM = re.compile(rb"\b(?:fn|struct|enum|union|trait|impl|mod|type|const|static|use)\s")

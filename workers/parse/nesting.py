@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-#: Most columns at which blocks may be open. There can be two blocks at a column, a mapping and the
-#: sequence that is its value, so that 128 are too many.
+#: Maximum number of columns at which blocks may be open. There can be two blocks at a column, a
+#: mapping and the sequence that is its value, so that 128 are too many.
 MAX_COLUMNS = 100
 
 _INDICATORS = (b"-", b"?", b":")

@@ -36,7 +36,7 @@ MAX_QUERY_BYTES = 64_000
 #: Longest run over one file, seconds. A built-in query takes a few milliseconds.
 MAX_QUERY_S = 2.0
 
-#: Most states of unfinished matches, which grow fast in a query with many wildcards.
+#: Maximum number of states of unfinished matches, which grow fast in a query with many wildcards.
 _MATCH_LIMIT = 10_000
 
 _CAPTURES = frozenset(

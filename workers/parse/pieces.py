@@ -21,7 +21,7 @@ from workers.parse.prose import Span
 MAX_HEADER_CHARS = 120  # of each parent
 HEADER_SEPARATOR = " › "
 
-#: Most characters before a piece that are indexed with it.
+#: Maximum number of characters before a piece that are indexed with it.
 OVERLAP_CHARS = 300
 
 #: Kinds that hold other definitions; a piece of one is about the definitions that start in it.

@@ -19,7 +19,7 @@ from codelode.references import DEFAULT, MODULE
 from workers.parse.definitions import Definition
 from workers.parse.rules import Rules
 
-#: Most renamed names of one file; the whole file is searched for each of them.
+#: Maximum number of renamed names of one file; the whole file is searched for each of them.
 MAX_RENAMED = 1_000
 
 #: The name of a definition, and how the file writes it; empty: the same.

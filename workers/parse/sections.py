@@ -21,7 +21,7 @@ from workers.parse.nesting import is_too_deep
 _TEXTS = frozenset({"raw_text", "frontmatter_js_block"})
 _LANG = re.compile(rb"""\blang\s*=\s*["']?([\w-]+)""")
 
-#: Most sections of one file; more are not written by hand.
+#: Maximum number of sections of one file; more are not written by hand.
 MAX_SECTIONS = 50
 
 

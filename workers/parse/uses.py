@@ -21,10 +21,11 @@ from codelode.model import Reference, ReferenceKind
 from workers.parse.grammars import Captures
 from workers.parse.renames import Renamed, Renames
 
-#: Most distinct uses of one file; a file with more is a table of data.
+#: Maximum number of distinct uses of one file; a file with more is a table of data.
 MAX_REFERENCES = 2_000
 
-#: Most lines kept of one use. Chosen by hand: of 6,077 uses in redis and pydantic, 3 have more.
+#: Maximum number of lines kept of one use. Chosen by hand: of 6,077 uses in redis and pydantic, 3
+#: have more.
 MAX_LINES = 200
 
 _MAX_NAME_BYTES = 120

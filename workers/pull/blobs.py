@@ -15,7 +15,7 @@ from workers.pull import tree
 from workers.pull.mirror import Mirrors
 from workers.pull.objects import Objects
 
-#: Most readers at once; if there are more, the least recently used one is closed.
+#: Maximum number of readers at once; if there are more, the least recently used one is closed.
 MAX_READERS = 8
 
 #: Time after which an unused reader is closed, seconds: the reader of a removed repository keeps

@@ -56,13 +56,13 @@ _WATCHED = (
     'exec {pipe}<&0 </dev/null; (trap "" TERM; read -r _ <&{pipe} || kill -KILL 0) '
     '>/dev/null 2>&1 & exec "$0" "$@" {pipe}<&-'
 )
-#: Most output of a call, bytes. Listing a commit of 500,000 files prints about 50 MB.
+#: Maximum output of a call, bytes. Listing a commit of 500,000 files prints about 50 MB.
 OUTPUT_BYTES = 256 << 20
 #: Time without a message after which a transfer has stalled, seconds; git reports every second.
 STALL_S = 120.0
 #: Time between SIGTERM, after which git removes its lock and temporary files, and SIGKILL, seconds.
 _GRACE_S = 5.0
-#: Most lines of git's messages that are kept, to find the reason of an error in them.
+#: Maximum number of lines of git's messages that are kept, to find the reason of an error in them.
 _KEPT_LINES = 200
 
 #: Defects that old versions of git and importers wrote into real histories. They are harmless if

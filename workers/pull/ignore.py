@@ -33,7 +33,7 @@ VERSION = "2"
 
 IGNORE_FILE = ".codelodeignore"
 
-#: Most folders above a file; the deepest paths of real repositories have about 30.
+#: Maximum number of folders above a file; the deepest paths of real repositories have about 30.
 MAX_DEPTH = 100
 
 #: Folders that are never a project's own source.

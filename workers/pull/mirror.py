@@ -42,11 +42,11 @@ Progress = Callable[[str], None]
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 #: The beginning of a commit id, at least as long as git requires.
 _ABBREVIATED = re.compile(r"[0-9a-f]{4,39}")
-#: Most commits listed in the error about an ambiguous beginning.
+#: Maximum number of commits listed in the error about an ambiguous beginning.
 _COMMITS_NAMED = 3
 #: The ref under which a fetch stores the commit of a detached HEAD.
 _DETACHED = "refs/codelode/head"
-#: Most branches listed in the error about an unknown ref.
+#: Maximum number of branches listed in the error about an unknown ref.
 _BRANCHES_NAMED = 10
 #: Clones and fetches at once in this process. A source that does not answer takes no slot, because
 #: its refs are listed before.

@@ -26,7 +26,7 @@ _USUAL = (f"{HEADS}main", f"{HEADS}master")
 _LISTING_TIMEOUT_S = 120.0
 #: Upper estimate of the bytes of a listed ref, which is an id and a name.
 _REF_BYTES = 300
-#: Most HEADs of remotes that are listed besides branches and tags.
+#: Maximum number of HEADs of remotes that are listed besides branches and tags.
 _REMOTE_HEADS = 1_000
 #: Sets `safe.directory` for upload-pack, for which git clears the configuration variables.
 _UPLOAD_PACK = "--upload-pack=git -c 'safe.directory=*' upload-pack"

@@ -19,7 +19,7 @@ SYMLINK = 0o120000
 SUBMODULE = 0o160000
 
 _REVISION = re.compile(r"[0-9a-f]{40}")
-#: Most paths of a commit, where no setting is given.
+#: Maximum number of paths of a commit, where no setting is given.
 MAX_PATHS = 500_000
 #: Upper estimate of the bytes of a listed path, which has its mode, type, id, size, and name.
 _ENTRY_BYTES = 400

@@ -27,8 +27,8 @@ _PAGE: Params = {"limit": 100}
 _SEARCH: Params = {**_PAGE, "sort": "id", "order": "asc"}
 _LATEST: Params = {**_PAGE, "sort": "updated", "order": "desc"}
 
-#: Most seconds by which an update may be older than one that was listed before it: its time is set
-#: by the process that makes it, and it is listed only when that has ended.
+#: Maximum number of seconds by which an update may be older than one that was listed before it: its
+#: time is set by the process that makes it, and it is listed only when that has ended.
 _LATE_S = 60.0
 
 

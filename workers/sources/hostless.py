@@ -23,7 +23,7 @@ _PACKED = re.compile(rb" refs/(?:heads|tags)/")
 #: The HEAD of a repository that is on no branch: a commit, by SHA-1 or SHA-256.
 _DETACHED = re.compile(rb"[0-9a-f]{40}")
 
-#: Most bytes that are read of a file of refs; one that lists that many has a commit.
+#: Maximum number of bytes that are read of a file of refs; one that lists that many has a commit.
 _MAX_BYTES = 100_000
 
 

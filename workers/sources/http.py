@@ -47,7 +47,7 @@ MAX_REQUESTS = 200_000
 _ANSWERED = (httpx.codes.OK, httpx.codes.CREATED, httpx.codes.NOT_MODIFIED)
 #: The status codes of refusals, unless the answer reports a rate limit.
 _REFUSED = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
-#: Most characters of the host's own message that an error quotes.
+#: Maximum number of characters of the host's own message that an error quotes.
 _QUOTED_CHARS = 200
 
 

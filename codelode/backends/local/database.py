@@ -29,9 +29,10 @@ CHECKPOINT_WAIT_MS = 200
 #: 16 kB. Larger pages save less and take longer to read.
 PAGE_BYTES = 16_384
 
-#: Most bytes of the database that a reader maps into memory; SQLite has a limit just above. Reading
-#: a chunk otherwise copies its page of 16 kB, with which grep took a tenth longer. Readers share
-#: the mapped pages with the operating system, which takes them back when memory is short.
+#: Maximum number of bytes of the database that a reader maps into memory; SQLite has a limit just
+#: above. Reading a chunk otherwise copies its page of 16 kB, with which grep took a tenth longer.
+#: Readers share the mapped pages with the operating system, which takes them back when memory is
+#: short.
 MAPPED_BYTES = 2_000_000_000
 
 #: FULL: writes survive a power failure. It costs one more disk flush, where the keyword index needs

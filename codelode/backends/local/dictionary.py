@@ -24,7 +24,8 @@ MAX_PATTERNS = 64
 #: Texts that are matched between two checks of the deadline, which take a few milliseconds.
 TEXTS_PER_CHECK = 1_000
 
-#: Most texts that are matched one by one before all are joined anew, and their fraction of all.
+#: Maximum number of texts that are matched one by one before all are joined again, and their
+#: fraction of all.
 MIN_JOINED = 2_000
 JOINED_SHARE = 1 / 8
 

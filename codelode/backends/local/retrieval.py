@@ -63,13 +63,14 @@ WIDENING = 8
 #: If less than this fraction of the rows is inside the filters, only their vectors are compared.
 SPARSE = 1 / 4
 
-#: Least number of vectors compared by several threads. One thread compares 121,000 in 1.5 ms.
+#: Minimum number of vectors compared by several threads. One thread compares 121,000 in 1.5 ms.
 #: Several then save no time in a gateway, whose searches look up words on another core meanwhile.
 MANY = 500_000
 THREADS = min(4, os.cpu_count() or 1)
 
-#: Most repositories whose chunks are searched one by one, which takes 0.05 ms each if few have the
-#: trigrams, and is cached for the next files. More are searched together, which takes 0.5 ms.
+#: Maximum number of repositories whose chunks are searched one by one, which takes 0.05 ms each if
+#: few have the trigrams, and is cached for the next files. More are searched together, which takes
+#: 0.5 ms.
 MANY_REPOSITORIES = 8
 
 #: Values per group; only the maximum of each group is compared to find a bound on the largest ones.

@@ -32,8 +32,8 @@ from codelode.backends.local.replacement import Change, plan
 from codelode.files import make_private
 from codelode.model import Chunk, ChunkId, FileChunks, RefName, RepositoryName
 
-#: Most deleted rows that stay in the keyword index until `maintain`: a deletion rewrites a part of
-#: each segment.
+#: Maximum number of deleted rows that stay in the keyword index until `maintain`: a deletion
+#: rewrites a part of each segment.
 MAX_UNFOLDED = 5_000
 
 #: Entries kept in the change log; a reader that missed more reloads everything.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from codelode.bounded import put
 from codelode.ports import CALL_LEASE_S, CallLimit
 
-#: Most names that are counted; those used least recently are forgotten.
+#: Maximum number of names that are counted; those used least recently are forgotten.
 MAX_NAMES = 10_000
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from codelode.bounded import put
 
-#: Most values; those stored first are forgotten.
+#: Maximum number of values; those stored first are forgotten.
 MAX_VALUES = 10_000
 
 

@@ -84,13 +84,13 @@ ALIAS_TIMEOUT_S = 0.5
 #: the limit, up to the server's own limit.
 WIDENING = 8
 
-#: Least limit of a hybrid query: the server finds as many by each half anyway.
+#: Minimum limit of a hybrid query: the server finds as many by each half anyway.
 MIN_HYBRID_LIMIT = 100
 
-#: Most chunks that are fetched in one request instead of two.
+#: Maximum number of chunks that are fetched in one request instead of two.
 MAX_SINGLE_FETCH = 10
 
-#: Least weight of each half: with weight 0 the server would leave its hits out.
+#: Minimum weight of each half: with weight 0 the server would leave its hits out.
 MIN_WEIGHT = 1e-6
 
 T = TypeVar("T")

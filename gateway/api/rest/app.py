@@ -24,7 +24,7 @@ from gateway.api.rest.routes import router, streams
 from gateway.calls import request_id
 
 PREFIX = "/api/v1"
-#: Most characters of a path in an error.
+#: Maximum number of characters of a path in an error.
 MAX_PATH_CHARS = 200
 
 DESCRIPTION = """\

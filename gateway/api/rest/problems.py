@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from codelode import errors
 
 MEDIA_TYPE = "application/problem+json"
-#: Most characters of a detail, which may quote the request.
+#: Maximum number of characters of a detail, which may quote the request.
 MAX_DETAIL_CHARS = 2_000
 #: The largest body of a request, more than all limits of the service layer allow.
 MAX_BODY_BYTES = 1_000_000

@@ -15,8 +15,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from codelode.errors import Busy, InvalidSettings
 from gateway.api.rest import problems
 
-#: Most connections, to bound memory. While there are more, requests are refused, and their
-#: connections closed.
+#: Maximum number of connections, to bound memory. While there are more, requests are refused, and
+#: their connections closed.
 MAX_CONNECTIONS = 1_000
 #: Time after which a request that was refused for that reason is to be repeated, seconds.
 RETRY_S = 1.0

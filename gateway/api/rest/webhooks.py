@@ -27,7 +27,7 @@ PATH = "/webhooks/{connection}"
 
 #: The largest delivery, bytes; hosts send about 1 kB for each commit.
 MAX_BYTES = 5_000_000
-#: Most bodies that are read at once, to bound memory: anybody may send one.
+#: Maximum number of bodies that are read at once, to bound memory: anybody may send one.
 AT_ONCE = 16
 #: Longest time in which a body must arrive, seconds.
 BODY_S = 10.0

@@ -11,7 +11,7 @@ from gateway.api.rest import calls
 
 #: Largest form, bytes: it has a token of an issuer, and the page to go to.
 MAX_BYTES = 32_000
-#: Most fields of a form.
+#: Maximum number of fields of a form.
 MAX_FIELDS = 10
 #: Longest time in which a form must arrive, seconds; anybody may begin to send one.
 WITHIN_S = 10.0

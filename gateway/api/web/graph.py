@@ -23,7 +23,8 @@ from gateway.expand.links import GraphNode
 from gateway.service.requests import GraphRequest
 from gateway.service.results import GraphAnswer
 
-#: Most links of each relation that are shown by default, and the limits that the page offers.
+#: Maximum number of links of each relation that are shown by default, and the limits that the page
+#: offers.
 LIMIT = 60
 LIMITS = (LIMIT, 200)
 

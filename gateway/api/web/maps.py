@@ -28,7 +28,7 @@ from gateway.service.results import MapAnswer, MapStatus
 #: What the colours can show, and the column of the points that has its code.
 COLOURS = {"repository": 2, "language": 3, "category": 4}
 
-#: Most repositories to choose from on the page; others can be named in its URL.
+#: Maximum number of repositories to choose from on the page; others can be named in its URL.
 MAX_LISTED = 500
 
 router = page_router()

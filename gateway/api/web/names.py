@@ -13,7 +13,7 @@ from gateway.expand.links import GraphNode
 from gateway.service.requests import ExplainRequest, GraphRequest
 from gateway.service.results import Definition, GraphAnswer
 
-#: Most definitions, and most uses of each kind, that are shown.
+#: Maximum number of definitions, and of uses of each kind, that are shown.
 MAX_DEFINITIONS = 20
 MAX_USES = 50
 

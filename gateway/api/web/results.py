@@ -13,11 +13,11 @@ from gateway.api.web.links import at_lines, code_url
 from gateway.api.web.parameters import SearchParameters
 from gateway.service.results import Copy, Hit, ListedScope, SearchAnswer
 
-#: Most characters of a line that are shown; minified code has lines of a megabyte.
+#: Maximum number of characters of a line that are shown; minified code has lines of a megabyte.
 MAX_LINE_CHARS = 400
 
-#: Most values of a filter that are offered, and most scopes, which have no counts to choose by; the
-#: start page lists all.
+#: Maximum number of values of a filter that are offered, and of scopes, which have no counts to
+#: choose by; the start page lists all.
 MAX_OFFERED = 8
 MAX_SCOPES = 20
 

@@ -19,7 +19,7 @@ from gateway.api.web.results import active, facets, groups, notices
 from gateway.service.capabilities import may
 from gateway.service.results import ListedScope, SearchAnswer
 
-#: Most repositories that the start page lists.
+#: Maximum number of repositories that the start page lists.
 MAX_LISTED = 50
 
 router = page_router()

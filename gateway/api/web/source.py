@@ -10,7 +10,7 @@ from codelode.display import plain
 from gateway.highlighting import Code, Highlighter
 from gateway.service.results import FileLines
 
-#: Most lines that a page shows. A page of 1,000 lines has about 150 kB.
+#: Maximum number of lines that a page shows. A page of 1,000 lines has about 150 kB.
 WINDOW_LINES = 1_000
 
 

@@ -13,9 +13,9 @@ from gateway.service.folders import FolderEntry
 from gateway.service.requests import FilesRequest
 from gateway.service.results import FileList
 
-#: Most entries of a folder beside a file; the page of the folder has more.
+#: Maximum number of entries of a folder beside a file; the page of the folder has more.
 MAX_ENTRIES = 200
-#: Most folders above a file that are shown; the crumbs have all of them.
+#: Maximum number of folders above a file that are shown; the crumbs have all of them.
 MAX_DEPTH = 12
 
 

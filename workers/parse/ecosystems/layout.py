@@ -23,10 +23,10 @@ from workers.parse.ecosystems.manifests import Facts
 
 _REGULAR = 0o100000
 
-#: Most files that an import of a package means; of a larger package the first by name.
+#: Maximum number of files that an import of a package means; of a larger package the first by name.
 MAX_PACKAGE_FILES = 32
 
-#: Most manifests that are read of one repository.
+#: Maximum number of manifests that are read of one repository.
 MAX_MANIFESTS = 20_000
 
 

@@ -22,10 +22,11 @@ from workers.parse.ecosystems import documents
 #: Largest manifest that is read, bytes; larger ones are data.
 MAX_MANIFEST_BYTES = 1_000_000
 
-#: Most dots in one line of TOML; a line of dotted keys needs fewer than ten, one of a list more.
+#: Maximum number of dots in one line of TOML; a line of dotted keys needs fewer than ten, one of a
+#: list more.
 MAX_KEY_PARTS = 1_000
 
-#: Most facts of one kind in one manifest; a manifest with more is generated.
+#: Maximum number of facts of one kind in one manifest; a manifest with more is generated.
 MAX_FACTS = 2_000
 
 

@@ -12,7 +12,8 @@ from codelode.model import Import
 from workers.parse.ecosystems.layout import Layout, above, likely, nearest_to
 from workers.parse.ecosystems.resolution import EXTERNAL, Resolved, Resolver, at, first, inside
 
-#: Most imported names that are looked up as modules; the rest of a longer list is ignored.
+#: Maximum number of imported names that are looked up as modules; the rest of a longer list is
+#: ignored.
 _MAX_NAMES = 16
 
 

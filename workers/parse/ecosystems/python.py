@@ -21,7 +21,8 @@ _FILES = ("/__init__.py", ".py", "/__init__.pyi", ".pyi", ".pyx", ".pxd")
 _INSIDE = ("__init__.py",)  # of the root
 _CUSTOMARY_ROOTS = ("src", "lib", "python")
 
-#: Most imported names that are looked up as modules; the rest of a longer list is ignored.
+#: Maximum number of imported names that are looked up as modules; the rest of a longer list is
+#: ignored.
 MAX_NAMES = 64
 
 _COMMENT = re.compile(r"#[^\n]*")

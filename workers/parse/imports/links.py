@@ -31,7 +31,7 @@ from workers.parse.imports.statements import is_sound
 from workers.parse.imports.subjects import subjects_of
 from workers.parse.language_rules import rules_of
 
-#: Most names of one external import.
+#: Maximum number of names of one external import.
 MAX_IMPORTED = 64
 
 #: Longest time for resolving the imports of a file, seconds of processor time. Real files take

@@ -17,7 +17,8 @@ from workers.parse.ecosystems.layout import Layout
 from workers.parse.ecosystems.manifests import Facts
 from workers.parse.ecosystems.resolution import repository_key
 
-#: Most packages of one repository; a repository with more publishes something other than packages.
+#: Maximum number of packages of one repository; a repository with more publishes something other
+#: than packages.
 MAX_PUBLISHED = 5_000
 
 

@@ -23,12 +23,12 @@ from workers.parse.rules import Rules
 #: A longer import statement is not written by hand.
 MAX_IMPORT_BYTES = 20_000
 
-#: Most imports of one file; the rest of a file with more is left out.
+#: Maximum number of imports of one file; the rest of a file with more is left out.
 MAX_IMPORTS = 5_000
 #: A longer text is not the name of a module.
 MAX_MODULE_CHARS = 1_000
 
-#: Most references of one text; a text with more is generated.
+#: Maximum number of references of one text; a text with more is generated.
 MAX_REFERENCES = 2_000
 #: A longer text is data, characters.
 MAX_CHARS = 400_000

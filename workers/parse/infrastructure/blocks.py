@@ -10,7 +10,7 @@ from tree_sitter import Node
 
 from workers.parse.infrastructure import mappings
 
-#: Most blocks of one file; a file with more is a table of data.
+#: Maximum number of blocks of one file; a file with more is a table of data.
 MAX_BLOCKS = 5_000
 
 
