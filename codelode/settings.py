@@ -203,7 +203,8 @@ class Settings(BaseSettings):
     oidc_name_claim: str = Field(
         default="email",
         min_length=1,
-        description="Claim that names the caller. `email` counts only if it is verified.",
+        description="Claim that names the caller. `email` counts only in tokens with "
+        "`email_verified: true`.",
     )
     oidc_groups_claim: str = Field(
         default="groups", min_length=1, description="Claim that lists the groups of the caller."

@@ -176,8 +176,11 @@ def _name(claims: Mapping[str, object], claim: str) -> str:
     name = claims.get(claim)
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS or not name.isprintable():
         raise _Refused(f"it has no usable claim {claim!r} (CODELODE_OIDC_NAME_CLAIM)")
-    if claim == "email" and claims.get("email_verified", True) is not True:
-        raise _Refused("its issuer has not verified the e-mail address")
+    if claim == "email" and claims.get("email_verified") is not True:
+        raise _Refused(
+            "its issuer does not state that the e-mail address is verified (email_verified); if it "
+            "never does, set CODELODE_OIDC_NAME_CLAIM to another claim, such as sub"
+        )
     return name
 
 
