@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from codelode.backends.memory.call_limits import MAX_NAMES, MemoryCallLimits
-from codelode.backends.redis.call_limits import RedisCallLimits
+from codelode.backends.redis.cache import FAILURES_TO_OPEN, OPEN_S, Breaker
+from codelode.backends.redis.call_limits import MAX_ENDED, RedisCallLimits
 from codelode.backends.redis.connection import connect_async
 from codelode.ports import CallLimit
 
@@ -88,6 +89,30 @@ async def test_without_redis_a_process_counts_by_itself(tmp_path):
         assert [await counts.take("a", call, limit) for call in "xyz"] == [0, 0, None]
         await counts.release("a", "x")
         assert await counts.take("a", "z", limit) == 0
+
+
+@pytest.mark.server
+async def test_calls_whose_end_redis_missed_stop_counting_with_the_next_call(redis, redis_url):
+    now, two = [0.0], CallLimit(at_once=2)
+    breaker = Breaker(clock=lambda: now[0])
+    async with connect_async(redis_url) as client:
+        counts = RedisCallLimits(client, MemoryCallLimits(), timeout_s=10, breaker=breaker)
+        assert [await counts.take("a", call, two) for call in "xyz"] == [0, 0, None]
+        for _ in range(FAILURES_TO_OPEN):
+            breaker.failed(TimeoutError())
+        await counts.release("a", "x")
+        await counts.release("a", "y")
+        now[0] += OPEN_S
+        assert [await counts.take("a", call, two) for call in "zxy"] == [0, 0, None]
+        assert counts._ended == {}
+
+
+async def test_the_memory_of_calls_whose_end_redis_missed_is_bounded(tmp_path):
+    async with connect_async(f"unix://{tmp_path}/none.sock", retries=0) as client:
+        counts = RedisCallLimits(client, MemoryCallLimits())
+        for number in range(MAX_ENDED + 10):
+            await counts.release("a", str(number))
+        assert len(counts._ended["a"]) == MAX_ENDED
 
 
 async def test_a_call_of_a_gateway_that_died_does_not_count_for_ever():

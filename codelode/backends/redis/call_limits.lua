@@ -6,13 +6,20 @@
 local base, name = KEYS[1], ARGV[1]
 local rate_key, calls_key = base .. ':rate:' .. name, base .. ':calls:' .. name
 
+-- Release the calls in the arguments from the given one on.
+local function release(first)
+  for at = first, #ARGV do redis.call('ZREM', calls_key, ARGV[at]) end
+end
+
 --- take
--- name, call, interval of tokens in us, bucket size, most calls at once, lease in us
+-- name, call, interval of tokens in us, bucket size, most calls at once, lease in us, calls that have
+-- ended...
 -- -> us until the call may be repeated: 0, it is admitted; -1, when another call ends
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local call, interval, size = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local at_once, lease = tonumber(ARGV[5]), tonumber(ARGV[6])
+release(7)
 local full_at = math.max(now, tonumber(redis.call('GET', rate_key) or '0'))
 local wait = full_at - now - interval * (size - 1)
 if interval > 0 and wait > 0 then return math.ceil(wait) end
@@ -30,6 +37,6 @@ end
 return 0
 
 --- release
--- name, call
-redis.call('ZREM', calls_key, ARGV[2])
+-- name, calls that have ended...
+release(2)
 return 0

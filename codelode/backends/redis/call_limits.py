@@ -3,11 +3,13 @@
 If Redis takes longer than 50 ms, the gateway counts by itself, because a search must not wait for
 the count of searches. After a few such failures, a circuit breaker stops the calls to Redis for
 some seconds. While Redis is unreachable, each gateway thus admits as many calls as otherwise all
-gateways together.
+gateways together. Redis is told again which calls have ended until it has confirmed that: on a busy
+machine, the missed ends would otherwise soon be all calls that a principal may have at once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import cast
 
 import redis.asyncio
@@ -17,6 +19,10 @@ from codelode.backends.redis.cache import TIMEOUT_S, Breaker, Guard
 from codelode.ports import CALL_LEASE_S, CallLimit, CallLimits
 
 _US = 1_000_000
+
+#: Most ended calls of a name whose end Redis has not confirmed. Redis counts no more, unless limits
+#: were raised to more calls at once.
+MAX_ENDED = 1_000
 
 
 class RedisCallLimits:
@@ -39,21 +45,37 @@ class RedisCallLimits:
         sources = scripts.load("call_limits.lua")
         self._take = client.register_script(sources["take"])
         self._release = client.register_script(sources["release"])
+        self._ended: dict[str, set[str]] = {}  # by name, until Redis has confirmed it
 
     async def take(self, name: str, call: str, limit: CallLimit) -> float | None:
         interval = round(_US * 60 / limit.per_minute) if limit.per_minute else 0
         lease = round(_US * CALL_LEASE_S)
-        args = (keys.encode(name), call, interval, limit.burst, limit.at_once, lease)
+        ended = tuple(self._ended.get(name, ()))
+        counted = (call, interval, limit.burst, limit.at_once, lease)
+        args: list[str | int | bytes] = [keys.encode(name), *counted, *ended]
         found = await self._guarded(lambda: self._take(keys=[self._base], args=args))
         if found is None:
             return await self._own.take(name, call, limit)
+        self._confirm(name, ended)
         wait_us = cast("int", found)
         return None if wait_us < 0 else wait_us / _US
 
     async def release(self, name: str, call: str) -> None:
         await self._own.release(name, call)
-        args = (keys.encode(name), call)
-        await self._guarded(lambda: self._release(keys=[self._base], args=args))
+        known = self._ended.setdefault(name, set())
+        if len(known) < MAX_ENDED:
+            known.add(call)
+        ended = tuple(known)
+        args: list[str | bytes] = [keys.encode(name), *ended]
+        if await self._guarded(lambda: self._release(keys=[self._base], args=args)) is not None:
+            self._confirm(name, ended)
+
+    def _confirm(self, name: str, ended: Iterable[str]) -> None:
+        """Forget calls whose end Redis knows."""
+        known = self._ended.get(name, set())
+        known.difference_update(ended)
+        if not known:
+            self._ended.pop(name, None)
 
     async def close(self) -> None:
         await self._client.aclose()
