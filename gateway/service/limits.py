@@ -84,7 +84,11 @@ class Limiter:
             yield
             return
         name, call = f"{kind}:{principal.name}", uuid4().hex
-        wait_s = await self._counts.take(name, call, limit)
+        try:
+            wait_s = await self._counts.take(name, call, limit)
+        except asyncio.CancelledError:  # the call may be counted already
+            self._release(self._counts, name, call)
+            raise
         if wait_s != 0:
             raise self._refusal(principal.name, kind, limit, wait_s)
         try:

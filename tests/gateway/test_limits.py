@@ -107,6 +107,31 @@ async def test_concurrent_calls_beyond_the_limit_are_refused_until_one_has_ended
             await asyncio.sleep(0)
 
 
+async def test_a_call_that_is_cancelled_while_it_is_counted_stops_counting():
+    class Slow(MemoryCallLimits):
+        async def take(self, name, call, limit):
+            found = await super().take(name, call, limit)
+            await answered.wait()
+            return found
+
+    answered, counts, one = asyncio.Event(), Slow(), CallLimit(at_once=1)
+    limiter = Limiter(counts, dict.fromkeys(Kind, one))
+    principal = Principal("ann", Role.READER, EVERYTHING)
+
+    async def call():
+        async with limiter.admitted(principal, "search"):
+            pass
+
+    calling = asyncio.create_task(call())
+    while not counts._calls:
+        await asyncio.sleep(0)
+    calling.cancel()
+    await asyncio.wait([calling])
+    answered.set()
+    await asyncio.gather(*limiter._releasing)
+    await call()
+
+
 async def test_wrong_credentials_are_limited_and_right_ones_are_not(dependencies, tmp_path):
     async with serving(dependencies, tmp_path, wrong_credentials_per_minute=18) as channel:
         stub = search_pb2_grpc.SearchServiceStub(channel)
