@@ -1,7 +1,7 @@
 """Authenticate a call: map its credentials to the principal on whose behalf it reads.
 
 This is the only place that constructs principals. Every face passes the credentials that it
-received, and hands the principal on to the service layer.
+received, and passes the principal on to the service layer.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Access:
         self._sessions = sessions
 
     async def principal(self, credentials: Credentials) -> Principal:
-        """Return the principal. Raises Unauthenticated, or Unavailable if it cannot be checked.
+        """Return the principal. Raises Unauthenticated, or Unavailable if it cannot be checked now.
 
-        Every call of a session checks again the authorization that the session was opened with.
+        For a session, each call checks again the authorization with which the session was opened.
         """
         if credentials.session and self._sessions is not None:
             credentials = Credentials(await self._sessions.authorization(credentials.session))
@@ -57,7 +57,7 @@ class Access:
         """Check the rights of the caller while the block runs, and end it when they are reduced.
 
         The block then raises Unauthenticated, or Unavailable if a repeated call would be admitted.
-        An unexpected error of the check ends the block too: nothing goes on unchecked.
+        An unexpected error of the check ends the block too, so that no call goes on unchecked.
         """
 
         async def check() -> CodelodeError:
@@ -84,7 +84,7 @@ class Access:
             checking.cancel()
 
     async def _lost(self, credentials: Credentials, principal: Principal) -> CodelodeError | None:
-        """Return the error that ends the call; None if its rights hold or cannot be checked now."""
+        """Return the error that ends the call; None if the rights hold or cannot be checked now."""
         try:
             now = await self.principal(credentials)
         except Unauthenticated as error:

@@ -1,7 +1,7 @@
 """Authenticate by API key.
 
 Keys are looked up by their id, so a wrong key costs one read and one entry of a bounded cache. A
-revoked key is refused FRESH_S later at the latest.
+revoked key is refused after at most FRESH_S.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from codelode.ports import ApiKeys
 from gateway.access.identity import Credentials, Identity
 from gateway.fresh import FreshCache
 
-#: Maximum number of keys held in memory, about 1 kB each.
+#: Maximum number of cached keys, about 1 kB each.
 KEYS_HELD = 1_000
 
 WRONG_KEY = "this API key is wrong or was revoked: ask an admin for a new one"
@@ -75,5 +75,5 @@ class KeyAuthenticator:
         recording.add_done_callback(self._recording.discard)
 
     async def _record(self, id: str, now: float) -> None:
-        with suppress(CodelodeError):  # at the memory limit of Redis, keys work all the same
+        with suppress(CodelodeError):  # keys also work when Redis is out of memory
             await asyncio.to_thread(self._keys.used, id, now)

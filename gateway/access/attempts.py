@@ -1,4 +1,4 @@
-"""Limit calls with wrong or without credentials per source address.
+"""Limit the calls with wrong credentials, or without any, per source address.
 
 This keeps callers from guessing credentials and from flooding the logs with refused calls. Beyond
 the limit, unknown credentials from the address are refused unchecked. Several callers may share an
@@ -24,7 +24,7 @@ from codelode.ports import CallLimit, CallLimits
 from gateway.access import Access
 from gateway.access.identity import NO_CREDENTIALS, Credentials
 
-#: Maximum number of addresses, and of accepted credentials, to remember; the oldest are forgotten.
+#: Maximum number of remembered addresses, and of accepted credentials; the oldest are dropped.
 MAX_REMEMBERED = 10_000
 #: Prefix length of an IPv6 network whose addresses usually all belong to one site.
 IPV6_SITE_BITS = 64
@@ -97,7 +97,7 @@ def _origin(credentials: Credentials, source: str) -> str:
 
 @lru_cache(maxsize=1_024)
 def network(source: str) -> str:
-    """Return an IPv4 address as it is, the site network of an IPv6 one, and other text as it is."""
+    """Return the site network of an IPv6 address; IPv4 addresses and other texts as they are."""
     try:
         address = ipaddress.ip_address(source)
     except ValueError:

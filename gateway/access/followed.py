@@ -1,4 +1,4 @@
-"""Follow a YAML file of an operator, and keep its last good version in force."""
+"""Read a YAML file of an operator again when it changes; keep its last good version in force."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import structlog
 from codelode import declarations
 from codelode.errors import CodelodeError, InvalidSettings
 
-#: Interval at which a gateway looks for changes when nobody calls it, seconds.
+#: Interval at which a gateway looks for changes even if it gets no calls, seconds.
 FOLLOW_INTERVAL_S = 1.0
 
 T = TypeVar("T")
@@ -63,10 +63,10 @@ class FollowedFile(Generic[T]):
         return (f"{problem}; its last good version stays in force",) if problem else ()
 
     async def follow(self, tell: Callable[[T], None] = lambda _: None) -> None:
-        """Read the file at intervals, so that the log soon says what is wrong with it.
+        """Read the file at intervals, so that errors in it are logged soon.
 
-        Calls `tell` with the value in force, at the beginning and after each change. If it raises a
-        CodelodeError, that is logged, once until the error changes, and it is called again.
+        Calls `tell` with the value in force, at the beginning and after each change. If `tell`
+        raises a CodelodeError, logs it unless it equals the last one, and calls `tell` again.
         """
         told: T | None = None
         refused = ""
@@ -109,7 +109,7 @@ class FollowedFile(Generic[T]):
             self._good, self._wrong = self._parse(text, file=file), ""
         except InvalidSettings as exc:
             self._wrong = str(exc)
-        except Exception as exc:  # a defect of the parser must not end `follow`
+        except Exception as exc:  # a bug in the parser must not end `follow`
             log.exception(self._event("unreadable"), file=file)
             self._wrong = f"{file}: cannot be read: {exc!r}"
         if not self._wrong and not is_first:

@@ -30,8 +30,8 @@ from codelode.ports import PermissionStates
 from gateway.access.identity import Identity
 from gateway.access.rules import Grant
 
-#: Maximum number of connections whose permissions are held in memory, about 3 MB each for 10,000
-#: repositories and 1,000 accounts.
+#: Maximum number of cached permissions, each a version of those of one connection, which takes
+#: about 3 MB for 10,000 repositories and 1,000 accounts.
 CONNECTIONS_HELD = 64
 
 #: The accounts of a caller: the name of a connection, and the id of the account at its host.
@@ -39,7 +39,7 @@ Accounts = tuple[tuple[str, str], ...]
 
 
 class Governed(NamedTuple):
-    """The connection that decides who reads a repository, and the repository's bit there."""
+    """The connection that decides who may read a repository, and the repository's bit there."""
 
     connection: str
     number: int | None  # its bit in the permissions; None: closed to all but admins
@@ -84,18 +84,20 @@ class Hosts:
         return found
 
     def _owners(self, url: str) -> list[Connected]:
-        """Return the connections with the longest prefix of the URL; several: its owner is unknown.
+        """Return the connections whose prefix is the longest one of the URL.
 
-        This happens with ssh URLs if several servers share a host name.
+        If there are several, the owner is unknown. This happens with ssh URLs if several servers
+        share a host name.
         """
         found = [one for one in self.connections if has_prefix(url, one.declared.prefix)]
         depths = [one.declared.prefix.count("/") for one in found]
         return [one for one, depth in zip(found, depths, strict=True) if depth == max(depths)]
 
     def accounts(self, identity: Identity, grants: Sequence[Grant]) -> Accounts:
-        """Return the accounts of a caller, by the access file, a claim, or a verified address.
+        """Return the caller's accounts, by the access file, a claim, or a verified e-mail address.
 
-        The first of these that names an account decides. Display names are never compared.
+        For each connection, the first of these that names an account decides. Display names are
+        never compared.
         """
         mapped = dict(pair for grant in grants for pair in grant.accounts)
         found = (
@@ -104,11 +106,11 @@ class Hosts:
         return tuple((name, account) for name, account in found if account)
 
     def reads(self, accounts: Accounts) -> Callable[[RepositoryName], bool]:
-        """Return a predicate: whether the accounts may read a repository."""
+        """Return a predicate that tells whether the accounts may read a repository."""
         bitmaps = {name: self._bitmap(name, account) for name, account in accounts}
 
         def is_readable(name: RepositoryName) -> bool:
-            if name not in self.urls:  # registered a moment ago
+            if name not in self.urls:  # registered after the URLs were read
                 return False
             place = self.governed.get(name)
             if place is None:

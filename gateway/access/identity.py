@@ -1,6 +1,6 @@
 """Define the credentials of a call, and the identity that an authenticator establishes from them.
 
-The authenticator of client certificates is here too; the others have modules of their own.
+The authenticator of client certificates is here too; each other authenticator has its own module.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Credentials:
     authorization: str = ""  # the header of that name
     certificate: tuple[str, ...] = ()  # alternative names of a verified client certificate
     #: The principal of the connection whose secret signed the webhook; empty: no secret did.
-    #: None: the call is no webhook.
+    #: None: the call is not a webhook.
     webhook: str | None = None
-    session: str = ""  # id of the session of a browser, which has an authorization of its own
+    session: str = ""  # id of a browser session, which has its own authorization
 
 
 #: The credentials of a call that presents none.

@@ -1,4 +1,4 @@
-"""Bearer tokens of OpenID Connect issuers: signed JSON Web Tokens that say who the caller is."""
+"""Authenticate by tokens of OpenID Connect issuers: JSON Web Tokens that identify the caller."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ MAX_NAME_CHARS = 256
 TYPES = ("jwt", "at+jwt", "application/at+jwt")
 
 _BEARER = "bearer "
-#: The beginning of every JSON object in base64url whose first key follows its brace directly.
+#: The beginning, in base64url, of every JSON object that has no space after its first brace.
 _OBJECT = "eyJ"
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Says which tokens are accepted, and how their claims are read."""
+    """The rules by which tokens are accepted and their claims are read."""
 
     audience: str
     algorithms: tuple[str, ...]
@@ -66,7 +66,7 @@ class OpenIdConnect:
 
     @classmethod
     def of(cls, settings: Settings, documents: Documents) -> OpenIdConnect:
-        """Return the authenticator of the tokens that the settings allow."""
+        """Return the authenticator for tokens of the issuers in the settings."""
         issuers = {url: SigningKeys(url, documents) for url in listed(settings.oidc_issuers)}
         return cls(issuers, Rules.of(settings))
 
@@ -85,7 +85,7 @@ class OpenIdConnect:
             ) from exc
 
     async def _verified(self, token: str) -> Mapping[str, object]:
-        """Return the claims when signature, issuer, audience, and times are right."""
+        """Return the claims if signature, issuer, audience, and times are valid."""
         header, claims = _unverified(token)
         issuer = claims.get("iss")
         keys = self._issuers.get(issuer) if isinstance(issuer, str) else None
@@ -114,7 +114,7 @@ def _token(authorization: str) -> str | None:
 
 
 def _unverified(token: str) -> tuple[dict[str, object], dict[str, object]]:
-    """Return header and claims before anything is checked: they say which key to check with."""
+    """Return the unverified header and claims, which name the issuer and its key."""
     if len(token) > MAX_TOKEN_CHARS:
         raise _Refused(f"it is longer than {MAX_TOKEN_CHARS} characters")
     header, claims, _ = token.split(".")

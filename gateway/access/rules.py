@@ -9,8 +9,8 @@
         repositories: [legal/contracts]
         accounts: {work: "17"}
 
-`accounts` names the account of a person, or of an API key, at the code host of a connection: the id
-that the host has given to it, which it never gives to another account.
+`accounts` names the account of a person, or of an API key, at the code host of a connection, by the
+id that the host assigned. Hosts never assign the same id to another account.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class AccessFile(FollowedFile[Rules]):
 
 
 def parse(text: str, *, file: str) -> Rules:
-    """Return the rules. Raises InvalidSettings with the line of what is wrong."""
+    """Return the rules. Raises InvalidSettings with the line of the error."""
     return declarations.parsed(text, _rules, file=file, empty="groups: {}")
 
 

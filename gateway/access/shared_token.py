@@ -1,4 +1,4 @@
-"""The token that all callers of a gateway share."""
+"""Authenticate by the token that all callers of a gateway share."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The keys with which an issuer signs its tokens: found by discovery, cached, and refreshed.
+"""Find the public keys of an issuer by discovery, cache them, and refresh them.
 
-The keys are fetched again every few minutes while calls come, and when a token names a key that is
-not among them. Tokens name keys before anything in them can be checked, so each forged token could
-cause a fetch; the gateway therefore pauses between such fetches. If the issuer does not answer, the
-last keys are used for a bounded time, and the pauses between the attempts grow.
+The keys are fetched again every few minutes while there are calls, and when a token names a key
+that is not among them. The key is needed before the token can be verified, so each forged token
+could cause a fetch; the gateway therefore pauses between such fetches. If the issuer does not
+answer, the last keys are used for a bounded time, and the pauses between attempts grow.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from codelode.ports import Documents
 REFRESH_S = 300.0
 #: Age up to which keys are used while the issuer does not answer, seconds.
 MAX_AGE_S = 3_600.0
-#: Shortest time between fetches because of unknown keys that tokens name, seconds.
+#: Shortest time from any fetch to one because of a token with an unknown key, seconds.
 UNKNOWN_KEY_PAUSE_S = 10.0
-#: Pause after a fetch that failed; doubles from the first value up to the second, seconds.
+#: Pause after a failed fetch, seconds; it doubles from the first value up to the second.
 BACKOFF_S = (1.0, 60.0)
 
-#: RSA keys with fewer bits can be broken.
+#: Minimum size of RSA keys, bits; smaller ones can be broken.
 MIN_RSA_BITS = 2_048
 
 #: Keys that can verify without being able to sign.
@@ -53,10 +53,10 @@ class SigningKeys:
         self._fetching: asyncio.Task[None] | None = None
 
     async def key(self, name: str | None) -> Key:
-        """Return the key with the id; None: the only one.
+        """Return the key with the id; for None, the only key of the issuer.
 
-        Raises Unauthenticated if the issuer has no such key, and Unavailable if that cannot be
-        found out now.
+        Raises Unauthenticated if the issuer has no such key, and Unavailable if that is unknown
+        because its keys cannot be fetched now.
         """
         age = self._clock() - self._fetched_at
         if age > MAX_AGE_S:
@@ -107,7 +107,7 @@ class SigningKeys:
             self._fetching = None
 
     def _read(self) -> dict[str | None, Key]:
-        """Fetch the keys from the address that the issuer's own description names."""
+        """Fetch the keys from the address in the issuer's discovery document."""
         url = f"{self._issuer.rstrip('/')}/.well-known/openid-configuration"
         described = self._documents.get(url)
         if described.get("issuer") != self._issuer:
@@ -124,7 +124,7 @@ class SigningKeys:
 
 
 def _usable(listed: list[object]) -> dict[str | None, Key]:
-    """Return the keys that can verify signatures; a single one also under the id None."""
+    """Return the keys that can verify signatures by id; a single one also under the id None."""
     found = [key for one in listed if (key := _imported(one)) is not None]
     keys: dict[str | None, Key] = {key.kid: key for key in found if key.kid}
     if len(found) == 1:

@@ -5,8 +5,8 @@ bounds of the caller's key, and the caller is an admin, or both the repository's
 host admit it. A label requires matching globs, of the key or of the access file. A code host
 requires an account if the repository is under permission sync, which then needs no label.
 
-Labels, rules, and permissions are read again after FRESH_S. What follows from them is computed once
-for all callers with the same rights.
+Labels, rules, and permissions are read again after FRESH_S. A visibility is computed once for all
+callers with the same rights.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gateway.access.identity import Identity
 from gateway.access.rules import NO_RULES, Rules
 from gateway.fresh import FreshCache
 
-#: Maximum number of visibilities held in memory, about 0.6 MB each for 10,000 repositories.
+#: Maximum number of cached visibilities, about 0.6 MB each for 10,000 repositories.
 VISIBILITIES_HELD = 256
 
 
@@ -121,9 +121,9 @@ class Visibilities:
     def _grouped(self) -> Mapping[RepositoryName, Grouped]:
         """Return the groups, which are read again only after a change: 10,000 take 8 ms.
 
-        Removing a repository is such a change, and so is the suspension of groups, so none of these
-        are kept. Groups that were set a moment ago may be missing, which only makes searches
-        slower.
+        The removal of a repository and the suspension of groups are such changes, so outdated
+        groups are never used. Groups that were set a moment ago may be missing, which only makes
+        searches slower.
         """
         generation = self._catalog.generation()
         if generation != self._grouped_at:
@@ -147,7 +147,7 @@ def _seen(rights: _Rights, snapshot: _Snapshot) -> Iterator[RepositoryName]:
 
 
 def _label_test(rights: _Rights, snapshot: _Snapshot) -> Callable[[RepositoryName], bool]:
-    """Return a predicate: whether the label of a repository admits the caller."""
+    """Return a predicate that tells whether the label of a repository admits the caller."""
     is_granted, governed = matcher(rights.globs), snapshot.hosts.governed
     named = literals((*rights.globs, *(glob for globs in rights.bounds for glob in globs)))
 
@@ -162,5 +162,5 @@ def _label_test(rights: _Rights, snapshot: _Snapshot) -> Callable[[RepositoryNam
 
 
 def _host_test(rights: _Rights, hosts: Hosts) -> Callable[[RepositoryName], bool]:
-    """Return a predicate: whether the code host of a repository, if any, admits the caller."""
+    """Return a predicate that tells whether a repository's code host, if any, admits the caller."""
     return hosts.reads(rights.accounts) if hosts.connections else lambda _: True

@@ -1,6 +1,6 @@
-"""Authenticate the deliveries of code hosts by the secret that the sources file names.
+"""Authenticate the deliveries of code hosts by the secrets that the sources file names.
 
-The gateway reads the file itself, because the secrets are in no store.
+The gateway reads the file itself, because secrets are kept in no store.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ LOG_INTERVAL_S = 10.0
 
 
 class WebhookConnections:
-    """The connections of the sources file that take webhooks; an empty path: there are none."""
+    """The connections of the sources file that accept webhooks; none if the path is empty."""
 
     def __init__(self, path: str) -> None:
         self._file = FollowedFile(path, what="sources file", parse=sources.parse, empty=())
         self._logging = Throttle(LOG_INTERVAL_S)
 
     def find(self, name: str) -> tuple[Connection, bytes] | None:
-        """Return the connection and its secret; None if it takes no webhooks now. Blocks."""
+        """Return the connection and its secret; None if it accepts no webhooks now. Blocks."""
         found = next((one for one in self._file.current() if one.name == name), None)
         if found is None or found.webhook_secret is None:
             return None
         try:
             return found, found.webhook_secret.value().encode()
         except InvalidSettings as exc:
-            if self._logging.passes():  # anybody may send deliveries
+            if self._logging.passes():  # anybody can cause this event
                 log.error("webhook_secret_missing", connection=name, error=str(exc))
             return None
 
