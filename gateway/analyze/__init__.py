@@ -1,4 +1,4 @@
-"""Analyze the query: its kind, words, names and intent, and what the options add to it."""
+"""Analyze the query: its kind, words, names, and intent, and what the options add to it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Infer filters from the words of a query: `function that … in python`. Pure.
 
-A wrong guess hides the answer, so this is off by default, a filter that the request sets is left
-alone, and the answer says which filters were inferred.
+A wrong guess hides the answer, so this is off by default, filters in the request take precedence,
+and the answer says which filters were inferred.
 """
 
 from __future__ import annotations

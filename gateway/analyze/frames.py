@@ -35,11 +35,11 @@ _EXTENSION = re.compile(r"\.[A-Za-z]\w{0,9}")
 _PROSE = re.compile(
     r"\w\.\w|(?:backbone|chart|d3|ember|express|moment|next|node|nuxt|three|vue)\.js", re.IGNORECASE
 )
-#: Folders with installed packages: of Python, whose packages stand in them at once, and of Rust and
-#: Ruby, with the number of folders before the package, whose name ends with its version.
+#: Folders with installed packages. Packages of Python are direct children. For Rust and Ruby, the
+#: value is the number of folders in between; the name of a package's folder ends with its version.
 _PYTHON_PACKAGES = frozenset({"site-packages", "dist-packages"})
 _VERSIONED = {"registry": 2, "gems": 0}
-#: Where the version begins in the name of a folder: `tokio-1.38.0`, and in Go `sdk@v1.2.0`.
+#: Matches where the version begins in the name of a folder: `tokio-1.38.0`, in Go `sdk@v1.2.0`.
 _VERSION = re.compile(r"-\d|@v\d")
 #: Matches the part of a Go name that stands for a function literal: `func1` in `main.run.func1`.
 _LITERAL = re.compile(r"(?:func)?\d+")
@@ -78,16 +78,16 @@ def _unversioned(folder: str) -> str:
 
 
 def _from_panic(lines: list[str]) -> list[str]:
-    """Leave out deferred functions, which a trace lists above the panic during which they ran.
+    """Return the lines from the last call of `panic` on, without the deferred functions above it.
 
-    A function that handles a panic and panics again is such a function too.
+    These ran during the panic. One of them may itself have panicked again.
     """
     calls = [at for at, line in enumerate(lines) if line.startswith("panic(")]
     return lines[calls[-1] :] if calls else lines
 
 
 def _go(lines: list[str]) -> Iterator[Frame]:
-    """Yield the frames of a goroutine: a call, and below it the place, innermost first."""
+    """Yield the frames of a goroutine, innermost first: each is a call with its place below it."""
     for call, place in pairwise(lines):
         if place.startswith("goroutine "):
             continue

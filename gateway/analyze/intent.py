@@ -46,7 +46,8 @@ _NAMES: tuple[tuple[EntityKind, re.Pattern[str]], ...] = (
     (EntityKind.CAMEL_CASE, re.compile(r"\b[a-z][a-z0-9]*(?:[A-Z][a-z0-9]*)+\b")),
 )
 
-#: Bounds for a pasted snippet: characters that are read, and names that are returned. By hand.
+#: Maximum number of characters that are read, and of names that are returned, which bounds the work
+#: for pasted snippets. Chosen by hand.
 MAX_CHARS = 1_000
 MAX_ENTITIES = 20
 
@@ -63,7 +64,7 @@ def intent(text: str, kind: QueryKind) -> Intent:
 
 
 def entities(text: str) -> tuple[Entity, ...]:
-    """Return the distinct paths and names of the query, in its order, with their spelling."""
+    """Return the distinct paths and names of the query, in order and as written."""
     read = text[:MAX_CHARS]
     paths = _PATH.finditer(read)
     found = [(match.start(), Entity(EntityKind.PATH, match.group())) for match in paths]

@@ -1,4 +1,4 @@
-"""Classify a query and extract its words and identifiers. Pure; never fails, any text is a query.
+"""Classify a query and extract its words and identifiers. Pure. Any text is a valid query.
 
 The form alone decides the kind, because a wrong guess only shifts weights between keyword and
 vector results. A single token is an identifier, and so is `class Foo`. A query with punctuation of
@@ -25,7 +25,7 @@ DEFINING = frozenset(_DEFINING_WORDS.split())
 _TYPES = frozenset({Kind.CLASS, Kind.STRUCT, Kind.INTERFACE, Kind.TRAIT, Kind.ENUM, Kind.TYPE})
 _FUNCTIONS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.MACRO})
 
-#: The kinds of definitions that a defining word asks for; words not listed ask for any.
+#: The kinds of definitions that a defining word asks for; other words ask for any kind.
 _KINDS = {
     **dict.fromkeys(("class", "struct", "enum", "interface", "trait", "type", "protocol"), _TYPES),
     **dict.fromkeys(("def", "func", "function", "fn", "fun"), _FUNCTIONS),
@@ -52,14 +52,14 @@ _CODE = re.compile(
 #: `server.port`.
 _KEY = re.compile(r"-{0,2}\w+(?:[-.:/]\w+)*+")
 
-#: Marks around a message that was copied with them.
+#: Quotation marks that may have been copied with a message.
 _QUOTES = "\"'`"
 
-#: Fewest words, and most characters, of a text that is searched as it is written.
+#: Minimum number of words, and maximum number of characters, of a text that is searched verbatim.
 VERBATIM_WORDS = 3
 MAX_VERBATIM_CHARS = 2_000
 
-#: Matches the beginning of a commit's subject: `fix the retry`, `docs: …`, `http: avoid …`,
+#: Matches the beginning of a commit subject: `fix the retry`, `docs: …`, `http: avoid …`,
 #: `feat(client)!: …`.
 #: Words that also begin a question for existing code ("add", "set", "use") are not among them.
 _CHANGE = re.compile(
@@ -74,26 +74,26 @@ _QUESTION = re.compile(
     r"(?:how|where|what|why|which|when|who|does|is|are|can)\b(?=\s)", re.IGNORECASE
 )
 
-#: Matches the beginning of a question that a mechanism answers, and not one place.
+#: Matches the beginning of a question about how something works, which no single place answers.
 _HOW = re.compile(r"how\s", re.IGNORECASE)
 
 #: Matches signs of a message that a program wrote: values, quotes, numbers, and ends of sentences.
 _OF_MESSAGE = re.compile(r"""[:'"(){}\[\]<>=!`%\d]|\.(?!\S)""")
-#: Fewest and most words of a message whose parts are searched as they are written.
+#: Minimum and maximum number of words of a message whose parts are searched verbatim.
 MESSAGE_WORDS = (4, 60)
 
-#: Maximum number of words of a query that the ranker compares with candidates; a pasted snippet has
-#: more.
+#: Maximum number of words of a query that the ranker compares with candidates. A pasted snippet may
+#: have more.
 MAX_WORDS = 64
 
-#: Minimum number of marks in a query that is code; one may occur in prose ("a => b mapping").
+#: Minimum number of `_CODE` marks in a query that is code; one may occur in prose ("a => b map").
 _CODE_MARKS = 2
 
 _EDGES = "\"'`()[]{}<>,;?!*"
 
 
 def analysis(text: str) -> Analysis:
-    """Return the kind, words and identifiers of a query.
+    """Return the kind, words, and identifiers of a query, and signs of its purpose.
 
     `"how does parse_args work"` → natural language, words `parse args parseargs work`,
     identifiers `parse_args`.
@@ -112,9 +112,9 @@ def analysis(text: str) -> Analysis:
 
 
 def verbatim(text: str) -> str:
-    """Return the text to search as it is written: a message, a line of code, or a key.
+    """Return the text to search verbatim: a message, a line of code, or a key.
 
-    Empty for one or two words, which occur anywhere: `"'Connection refused by peer'"` →
+    Empty for one or two words, which may occur anywhere: `"'Connection refused by peer'"` →
     `Connection refused by peer`, `--gather-outputs` → itself, `parse_args` → empty.
     """
     stripped = text.strip().strip(_QUOTES).strip()
@@ -126,7 +126,7 @@ def verbatim(text: str) -> str:
 
 
 def message(text: str) -> tuple[str, ...]:
-    """Return the words of a message, values included; empty: the query does not look like one.
+    """Return the words of a message, including values; empty if the query does not look like one.
 
     `Cannot connect to 10.0.0.1:80` → `Cannot`, `connect`, `to`, `10.0.0.1:80`.
     """
@@ -159,7 +159,7 @@ def kinds(text: str) -> frozenset[Kind]:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Return the first distinct index terms without stop words, or all terms if none is left."""
+    """Return up to MAX_WORDS distinct index terms, without stop words unless all are such."""
     terms = tuple(dict.fromkeys(tokens.terms(text)))
     ignored = stopwords(terms)
     meaningful = tuple(term for term in terms if term not in ignored)

@@ -1,7 +1,7 @@
 """Have the language model write alternate queries; off by default.
 
 Without a model, or if it does not answer in time, only the query itself is searched and the answer
-has a notice. That is no error, because alternate queries only add candidates.
+has a notice. That is not an error, because alternate queries only add candidates.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_QUERY_CHARS = 500
 MAX_ALTERNATE_CHARS = 300
 MAX_TOKENS = 200
 
-#: Longest wait for the language model, seconds. By hand.
+#: Longest wait for the language model, seconds. Chosen by hand.
 TIMEOUT_S = 10.0
 
 NO_MODEL = "no language model is configured: the query was searched as it is"
@@ -57,7 +57,7 @@ async def alternates(
 
 
 def read(answer: str, *, but: str) -> tuple[str, ...]:
-    """Return the queries of an answer: its distinct lines without list marks and the original."""
+    """Return the distinct lines of an answer without list markers, except the original query."""
     lines = (_MARK.sub("", line).strip().strip("\"'`").strip() for line in answer.splitlines())
     distinct = dict.fromkeys(line[:MAX_ALTERNATE_CHARS] for line in lines if line and line != but)
     return tuple(distinct)[:ALTERNATES]

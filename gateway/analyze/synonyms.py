@@ -36,13 +36,12 @@ start launch boot run
 SETS: tuple[tuple[str, ...], ...] = tuple(tuple(row.split()) for row in _ROWS.strip().splitlines())
 _ROW_OF = {word: row for row in SETS for word in row}
 
-#: Maximum number of words added to one query, so that they do not outnumber its own. Chosen by
-#: hand.
+#: Maximum number of words added to one query. Chosen by hand.
 MAX_SYNONYMS = 12
 
 
 def synonyms(words: Iterable[str]) -> tuple[str, ...]:
-    """Return synonyms of the words: the first of each row, then the second of each row, …."""
+    """Return synonyms of the words: the first of each row, then the second of each, and so on."""
     given = tuple(words)
     rows = dict.fromkeys(_ROW_OF[word] for word in given if word in _ROW_OF)
     others = [[word for word in row if word not in given] for row in rows]
