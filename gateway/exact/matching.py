@@ -1,6 +1,6 @@
 """Find the lines of a text that a pattern matches, with the lines around them.
 
-Lines are counted and bounded only where there is a match, because most of a text has none.
+Lines are counted and their ends are found only at matches, because most lines have none.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import NamedTuple
 from codelode import deadline
 from gateway.exact.pattern import Pattern
 
-#: Characters of a line that are returned, and matches in it that are marked.
+#: Number of characters of a line that are returned.
 MAX_LINE_CHARS = 1_000
+#: Number of matches in a line after which no more than one is marked.
 MAX_SPANS = 100
 
 
@@ -48,7 +49,7 @@ class Place(NamedTuple):
 def matching(pattern: Pattern, raw: bytes) -> Iterator[Place]:
     """Yield each line of a text in UTF-8 with a match, and its first matches.
 
-    A line break at the end of the text begins no other line.
+    A line break at the end of the text does not begin another line.
     """
     raw = raw.removesuffix(b"\n")
     number, start, end = 1, 0, _end(raw, 0)
@@ -68,7 +69,7 @@ def matching(pattern: Pattern, raw: bytes) -> Iterator[Place]:
             in_line.append(found)
             found = next(spans, None)
         yield Place(number, start, end, in_line)
-        if found is not None and found[0] <= end:  # it leaves the line, or is one too many
+        if found is not None and found[0] <= end:  # beyond the line, or one too many
             spans = pattern.spans(raw, end + 1) if end < len(raw) else iter(())
             found = next(spans, None)
 
@@ -84,7 +85,7 @@ def lines(raw: bytes, matched: Sequence[Place], *, before: int, after: int) -> t
 
 
 def _around(raw: bytes, place: Place, before: int, after: int) -> Iterator[Place]:
-    """Yield the lines around a line, as long as there are some."""
+    """Yield the lines around a line, as far as the text has them."""
     number, start, end, _ = place
     while start > 0 and number > place.number - before:
         number, start, end = number - 1, raw.rfind(b"\n", 0, start - 1) + 1, start - 1
@@ -96,7 +97,7 @@ def _around(raw: bytes, place: Place, before: int, after: int) -> Iterator[Place
 
 
 def _end(raw: bytes, start: int) -> int:
-    """Return where the line that has the byte ends."""
+    """Return the end of the line that contains the byte."""
     end = raw.find(b"\n", start)
     return len(raw) if end < 0 else end
 
@@ -108,7 +109,7 @@ def _line(raw: bytes, place: Place) -> Line:
     is_ascii = len(text) == len(line)
     marked = []
     for first, last in spans or ():
-        first = first - start if first > start else 0  # a match may leave the line
+        first = first - start if first > start else 0  # a match may extend beyond the line
         last = (last if last < end else end) - start
         if not is_ascii:
             first, last = _characters(line, first), _characters(line, last)

@@ -1,4 +1,4 @@
-"""Read a glob over names: which files may define a match, and which definitions match.
+"""Read a glob over names, and derive which files may define a match and which definitions match.
 
 A name that is given in parts, as in `Client.get` or `std::sort`, is compared with the end of the
 qualified name. The index knows the last part of the names that a chunk defines, so only that part
@@ -21,7 +21,7 @@ _WILDCARDS = re.compile(r"[*?]+")
 
 @dataclass(frozen=True, slots=True)
 class NamePattern:
-    """A name or a glob over names, and what a file needs so that it can define a match."""
+    """A name or a glob over names, and what a file must contain to define a match."""
 
     text: str
     last: str  # the part after the last dot

@@ -1,9 +1,9 @@
 """Find the trigrams that every match of a regular expression contains.
 
-The expression has the syntax of RE2, and RE2 has accepted it. It is read in one pass, and each part
-of it is described by the few texts that it matches, or, if there are more, by the trigrams that all
-of them have. A part that is not understood counts as matching anything, so the result may
-have too few trigrams, but never too many.
+The expression has the syntax of RE2, and RE2 has accepted it. It is read in one pass. Each part of
+it is described by the texts that it matches, or, if they are too many, by the trigrams that all of
+them have. A part that is not understood counts as matching anything, so the result may have too few
+trigrams, but never too many.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from itertools import product
 from codelode import grams
 from codelode.grams import NOTHING, Grams
 
-#: Maximum number of texts by which a part of an expression is described, and their characters
-#: together.
+#: Maximum number of texts that describe a part of an expression, and of their characters together.
 MAX_TEXTS = 32
 MAX_CHARS = 512
 
-#: Maximum number of characters of a class that are tried one by one, as in `[0-9]`.
+#: Maximum number of characters of a class that are read as alternatives, as in `[0-9]`.
 MAX_CLASS = 10
 
-#: Maximum number of copies of a repeated part, as in `(ab){3}`, and of groups inside each other.
+#: Maximum number of copies of a repeated part, as in `(ab){3}`, and maximum depth of groups.
 MAX_COPIES = 8
 MAX_DEPTH = 50
 
@@ -54,7 +53,7 @@ class _Unknown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of an expression: all folded texts that it matches, or the trigrams they have."""
+    """A part of an expression: all folded texts that it matches, or trigrams that these have."""
 
     texts: frozenset[str] | None
     needed: Grams = NOTHING
@@ -85,7 +84,7 @@ class _Group:
 
 
 def of_expression(expression: str, *, ignores_case: bool) -> Grams:
-    """Return what every text that the expression matches contains."""
+    """Return the trigrams that every text matched by the expression contains."""
     try:
         return _Reader(expression, ignores_case=ignores_case).read().needs
     except _Unknown:
@@ -148,7 +147,7 @@ class _Reader:
         parts.append(_repeated(parts.pop(), low, high))
 
     def _atoms(self, sign: str) -> list[_Part]:
-        """Read what may be repeated: one part, or each character of a quotation."""
+        r"""Read one part, or a quotation, `\Q…\E`, as one part for each character."""
         if sign == "[":
             return [self._class()]
         if sign == "\\":
@@ -188,7 +187,7 @@ class _Reader:
 
 
 def _times(found: re.Match[str]) -> tuple[int, int | None]:
-    """Return the least and the greatest number of repetitions; None: it is unbounded."""
+    """Return the minimum and the maximum number of repetitions; None if that is unbounded."""
     if sign := found["sign"]:
         return {"*": (0, None), "+": (1, None), "?": (0, 1)}[sign]
     low = int(found["low"])
@@ -214,8 +213,8 @@ def _alternatives(parts: Sequence[_Part]) -> _Part:
 def _sequence(parts: Sequence[_Part]) -> _Part:
     """Return the concatenation of the parts.
 
-    When there are too many texts, their trigrams are recorded, and the texts are cut to their last
-    two characters, so that no trigram is lost.
+    When there are too many texts, their trigrams are recorded, and only their last two characters
+    are kept, so that trigrams across the border to the next part are found.
     """
     texts, needed = frozenset({""}), list[Grams]()
     for part in parts:
@@ -244,7 +243,7 @@ def _needs(texts: Iterable[str]) -> Grams:
 
 
 def _members(members: str) -> frozenset[str] | None:
-    """Return the characters of a class; None: they are many, or not understood."""
+    """Return the characters of a class; None if they are too many or not understood."""
     found: set[str] = set()
     for member in _MEMBER.finditer(members):
         low = _value(member["low"])
@@ -256,7 +255,7 @@ def _members(members: str) -> frozenset[str] | None:
 
 
 def _value(written: str | None) -> str | None:
-    """Return the character that a member of a class is; None: it is more than one."""
+    """Return the character that a member of a class stands for; None if it may be several."""
     if written is None or not written.startswith("\\"):
         return written
     found = _ESCAPE.fullmatch(written)
@@ -264,7 +263,7 @@ def _value(written: str | None) -> str | None:
 
 
 def _escaped(found: re.Match[str]) -> str | None:
-    """Return the character that an escape stands for; None: it stands for several."""
+    """Return the character that an escape stands for; None if it may be several."""
     plain = found["plain"]
     if plain:
         return _NAMED.get(plain) or (None if plain.isalnum() else plain)
@@ -275,5 +274,5 @@ def _escaped(found: re.Match[str]) -> str | None:
 
 
 def _character(number: int) -> str | None:
-    """Return the character with this number; None: there is none, or it is half of a pair."""
+    """Return the character with this code point; None if it is a surrogate or out of range."""
     return chr(number) if number < 0xD800 or 0xE000 <= number < 0x110000 else None

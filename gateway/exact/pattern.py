@@ -1,8 +1,8 @@
 """Compile a pattern of exact search: a text or a regular expression of RE2.
 
-RE2 takes time linear in the text for every expression (github.com/google/re2/wiki/Syntax). It has
-no backreferences and no look-around, which cannot be had in linear time. What remains to be bounded
-is the size of the compiled program, because a byte of text may take a step for each instruction.
+RE2 takes time linear in the text for every expression (github.com/google/re2/wiki/Syntax), and
+therefore has no backreferences and no look-around. Only the size of the compiled program must be
+bounded, because a byte of text may take a step for each instruction.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from codelode.grams import NOTHING, Grams
 from gateway.exact import needs
 
 #: Maximum number of characters of a pattern, and of instructions of its program. `\pL{15}` has
-#: 18,000.
+#: 18,000 instructions.
 MAX_CHARS = 1_000
 MAX_INSTRUCTIONS = 2_000
 
@@ -31,17 +31,17 @@ MAX_REPETITIONS = 1_000
 #: Memory for a program and the states of its automaton, bytes: RE2's own default.
 MAX_BYTES = 8 << 20
 
-#: Compiled patterns that are cached.
+#: Maximum number of cached patterns.
 CACHED = 64
 
-#: Characters that are not themselves in a regular expression.
+#: Characters with a special meaning in regular expressions.
 _SIGNS = frozenset("\\.+*?()|[]{}^$")
 
-#: Matches what may refer to the start or the end of the whole text: `\A`, `\z`, and `^` and `$`
-#: where `(?-m)` switches off that they match at each line.
+#: Matches what may refer to the start or the end of the whole text: `\A`, `\z`, and flags such as
+#: `(?-m)`, after which `^` and `$` no longer match at each line.
 _OUTSIDE_LINE = re.compile(r"\\[Az]|\(\?[a-zA-Z]*-")
 
-#: The flag by which `^` and `$` match at each line.
+#: The flag that makes `^` and `$` match at each line.
 _EACH_LINE = "(?m)"
 
 
@@ -54,12 +54,12 @@ class Wanted:
     ignores_case: bool = False
     whole_words: bool = False
     multiline: bool = False  # a match may contain line breaks
-    is_in_query: bool = False  # written in a search query, for which there is no `literal`
+    is_in_query: bool = False  # written in a search query, which has no option `literal`
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A compiled pattern, and the trigrams that a file needs so that it can match."""
+    """A compiled pattern, and the trigrams that a file must have to match it."""
 
     expression: Any  # the library has no types
     needed: Grams
@@ -68,13 +68,13 @@ class Pattern:
 
     @property
     def needed_in_line(self) -> Grams:
-        """Return the trigrams that a line needs so that it can match."""
+        """Return the trigrams that a line must have to match."""
         return self.needed if self.is_of_line else NOTHING
 
     def spans(self, raw: bytes, start: int = 0) -> Iterator[tuple[int, int]]:
-        """Yield the bytes of each match from `start` on, in order; matches do not overlap.
+        """Yield the start and end, in bytes, of each match from `start` on; matches do not overlap.
 
-        A text is found without RE2, whose Python interface takes 5 µs for each match.
+        A literal is found without RE2, whose Python interface takes 5 µs for each match.
         """
         if self.text:
             return _occurrences(self.text, raw, start)
@@ -132,7 +132,7 @@ def _needed(wanted: Wanted) -> Grams:
 
 
 def _of_literal(wanted: Wanted) -> Grams:
-    """Return the trigrams of a text; only of its ASCII part when case is ignored."""
+    """Return the trigrams of a text; if case is ignored, only those of its ASCII parts."""
     if not wanted.ignores_case:
         return grams.of_text(wanted.text)
     runs = "".join(one if one.isascii() else "\0" for one in wanted.text).split("\0")
@@ -147,7 +147,7 @@ def _occurrences(text: bytes, raw: bytes, start: int) -> Iterator[tuple[int, int
 
 
 def _only_text(wanted: Wanted) -> str:
-    """Return the text that the pattern matches if it is a single one, else an empty one."""
+    """Return the only text that the pattern matches; empty if it may match several."""
     is_text = wanted.is_literal or _SIGNS.isdisjoint(wanted.text)
     return "" if wanted.ignores_case or wanted.whole_words or not is_text else wanted.text
 
@@ -159,7 +159,7 @@ def _is_of_line(wanted: Wanted) -> bool:
 
 
 def _told(error: Exception, wanted: Wanted) -> Iterator[str]:
-    """Yield what RE2 says of an expression, and the remedies."""
+    """Yield the error that RE2 reports, and remedies."""
     (said,) = error.args
     reason = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
     reason = reason.replace(_EACH_LINE, "", 1)

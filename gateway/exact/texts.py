@@ -1,4 +1,4 @@
-"""Test whether a text has all that a query requires, and nothing that it excludes."""
+"""Test whether a text has everything that a query requires, and nothing that it excludes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gateway.exact.pattern import Pattern, Wanted, compiled
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A pattern, or clauses, each with alternative tests; may be negated."""
+    """A pattern, or clauses of alternative tests; may be negated."""
 
     pattern: Pattern | None
     clauses: tuple[tuple[Test, ...], ...] = ()
@@ -21,7 +21,7 @@ class Test:
 
     @property
     def needed(self) -> Grams:
-        """Return the trigrams that a file needs to have a chunk that passes."""
+        """Return the trigrams that a file must have for one of its chunks to pass."""
         if self.is_negated:
             return grams.NOTHING
         return self.pattern.needed if self.pattern else _needed(self.clauses)
@@ -42,7 +42,7 @@ class Texts:
 
     @property
     def needed(self) -> Grams:
-        """Return the trigrams that a file needs to have a chunk with the required texts."""
+        """Return the trigrams that a file must have for one of its chunks to have the texts."""
         return _needed(self.wanted)
 
     @property
@@ -51,7 +51,7 @@ class Texts:
         return not self.wanted
 
     def holds(self, text: str) -> bool:
-        """Return whether the text has all that is required."""
+        """Return whether the text has everything that is required."""
         return _all(self.wanted, text.encode("utf-8", "replace"))
 
     def admits(self, text: str) -> bool:
@@ -99,7 +99,7 @@ def _all(clauses: Iterable[Iterable[Test]], raw: bytes) -> bool:
 
 
 def pattern_of(one: WrittenText) -> Pattern:
-    """Compile a text or an expression; case matters if it has a capital. Raises InvalidQuery."""
+    """Compile a text or an expression; one with a capital matches case. Raises InvalidQuery."""
     is_lower = one.value == one.value.lower()
     is_literal = not one.is_expression
     return compiled(Wanted(one.value, is_literal, ignores_case=is_lower, is_in_query=True))
