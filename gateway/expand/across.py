@@ -19,8 +19,8 @@ from gateway.expand.links import GraphNode, Link
 from gateway.expand.subject import SubjectQuery
 from gateway.state import Backends
 
-#: Maximum number of files of a repository that are read for what they import from a package, and of
-#: packages of a file. Chosen by hand.
+#: Maximum number of files of a repository whose imports of a package are read, and of packages that
+#: a file uses. Chosen by hand.
 MAX_CONSUMERS = 1_000
 MAX_PACKAGES = 500
 
@@ -38,7 +38,7 @@ async def across(query: SubjectQuery, backends: Backends) -> list[Link]:
 async def indexed_elsewhere(
     links: Sequence[Link], query: SubjectQuery, backends: Backends
 ) -> list[Link]:
-    """Replace links to external names by links to the visible files that they mean."""
+    """Replace links to external names by links to the visible files that these names mean."""
     paths = {link.source.path for link in links if not link.target.repository}
     if not paths or backends.references is None or backends.packages is None:
         return list(links)
@@ -61,7 +61,7 @@ def _replaced(link: Link, imports: Imports, meanings: Meanings) -> Iterable[Link
 
 
 def _is_written(imported: Module, written: str) -> bool:
-    """Return whether the written import is that of the module, or of a module around it."""
+    """Return whether the written import names the module, or a module that contains it."""
     parts = module(imported.ecosystem, written).parts
     return imported.parts[: len(parts)] == parts
 

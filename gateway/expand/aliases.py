@@ -59,8 +59,8 @@ def uses_of(
 ) -> list[Use]:
     """Return the uses of the names in all files, given their definitions, in three round trips.
 
-    Their lines are left out, because a name may be used in thousands of files. All uses are read
-    only of files that rename one of the names, which are few.
+    Their lines are left out, because a name may be used in thousands of files. Only for the few
+    files that rename one of the names, all uses are read.
     """
     wanted = dict.fromkeys(Reference(name, kind) for name in names for kind in kinds)
     plain = {references.of_use(use): use for use in wanted}
@@ -99,7 +99,7 @@ def _all_in(
 
 
 def _by_exports(use: Use, exports: Iterable[tuple[str, str]]) -> Iterator[Use]:
-    """Yield the use; for a default export, one use for each name that its module gives it."""
+    """Yield the use; for a default export, one use for each name that its file gives it."""
     if use.reference.name != references.DEFAULT:
         yield use
         return

@@ -72,7 +72,7 @@ def _of_definitions(
     found: Mapping[Link, Collection[int]],
     defined: Mapping[str, Sequence[LocatedSymbol]],
 ) -> list[Link]:
-    """Return the links on lines of the subject's definitions, with the definitions as sources."""
+    """Return the links from lines of the subject's definitions, with these as their sources."""
     places = ((link.source.path, line) for link, lines in found.items() for line in lines)
     around = innermost(places, defined)
     order = {at: number for number, at in enumerate(query.definitions)}
@@ -149,7 +149,7 @@ def resolve_uses(
 async def _called(
     level: Sequence[LocatedSymbol], query: SubjectQuery, backends: Backends
 ) -> list[tuple[LocatedSymbol, ResolvedUse]]:
-    """Return pairs of a definition and a definition that it calls within its own lines."""
+    """Return pairs of a definition and another one that is called within its lines."""
     paths = list(dict.fromkeys(at.path for at in level))
     resolved = await asyncio.to_thread(
         resolve_uses, query.repository, query.ref, paths, CALLS, backends

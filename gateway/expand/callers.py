@@ -23,17 +23,16 @@ from gateway.expand.subject import (
 )
 from gateway.state import Backends
 
-#: Maximum number of uses, each of a name in a file, that are followed to their lines. Chosen by
-#: hand.
+#: Maximum number of uses, each of a name in a file, that are returned. Chosen by hand.
 MAX_USERS = 200
-#: Maximum number of lines listed for one use of a name in one file. Chosen by hand.
+#: Maximum number of lines that are listed for a use. Chosen by hand.
 MAX_LINES = 5
 
 
 async def callers(query: SubjectQuery, backends: Backends, *, relation: str) -> list[Link]:
     """Return where the symbols of the subject are used, most certain matches first.
 
-    The symbols of a file are those that it exports.
+    If the subject is a file, its symbols are those that it exports.
     """
     kinds = CALLS if relation == "callers" else (*CALLS, ReferenceKind.IMPLEMENTATION)
     return await _users(query, backends, kinds=kinds, relation=relation)
@@ -79,7 +78,7 @@ async def _users(
 async def _defined_names(
     query: SubjectQuery, backends: Backends
 ) -> Mapping[str, tuple[LocatedSymbol, ...]]:
-    """Return the names that the subject defines, with its definitions of each."""
+    """Return the names that the subject defines, each with its definitions."""
     if query.definitions:
         return {query.name: query.definitions}
     found = await defined_in(query.repository, query.ref, query.paths, backends)
@@ -153,7 +152,7 @@ def _nodes(
     lines: Sequence[int],
     around: Mapping[tuple[str, int], LocatedSymbol],
 ) -> list[GraphNode]:
-    """Return a node for each line, with the definition around it; without lines, the file."""
+    """Return a node for each line, with the definition around it; a file without lines has one."""
     nodes: list[GraphNode] = []
     for line in lines[:MAX_LINES]:
         at = around.get((path, line))

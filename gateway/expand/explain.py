@@ -1,6 +1,6 @@
-"""Explain a file or a symbol, from the index, the symbol table and the graph.
+"""Explain a file or a symbol, from the index, the symbol table, and the graph.
 
-The summary is composed of stored values; no language model is called for it.
+The summary is composed of stored values, without a call of a language model.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from gateway.state import Backends
 #: Maximum number of files listed for each relation, and of definitions listed. Chosen by hand.
 MAX_PATHS = 100
 MAX_DEFINITIONS = 100
-#: Maximum number of files whose imports and tests are read for a name with several definitions. By
-#: hand.
+#: Maximum number of files whose imports and tests are read for a name with several definitions.
+#: Chosen by hand.
 MAX_FILES = 10
 
 NO_GRAPH = "no dependency graph is configured: imports and tests are missing"
@@ -99,7 +99,7 @@ def _symbol_summary(name: str, found: Sequence[LocatedSymbol]) -> str:
 
 
 def _sentence(line: str) -> str:
-    """Return the first line of a comment as a sentence; what a line break cut off is elided."""
+    """Return the first line of a comment as a sentence, with `…` if the sentence goes on."""
     if line.endswith((".", "!", "?")):
         return line
     said = line.rstrip(" ,;:(-–—")
@@ -178,7 +178,7 @@ def _definitions(chunks: Sequence[Chunk]) -> Iterable[LocatedSymbol]:
 def _neighbours(
     files: Sequence[FileKey], ref: RefName, graph: DependencyGraph | None
 ) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
-    """Return the imports, the importers and the tests of the files, as sorted paths."""
+    """Return the imports, the importers, and the tests of the files, as sorted paths."""
     if graph is None:
         return {"imports": (), "imported_by": (), "tests": ()}, (NO_GRAPH,)
     out = [edge for edges in edges_of_files(graph.outgoing, ref, files).values() for edge in edges]

@@ -50,7 +50,7 @@ BACKWARD = (
     *(Relation.TESTS, Relation.CROSS_REPOSITORY),
 )
 
-#: Maximum number of files that define the subject, and whose links are followed. Chosen by hand.
+#: Maximum number of files with definitions of the subject whose links are followed. Chosen by hand.
 MAX_DEFINING = 20
 
 NO_REFERENCES = "no reference index is configured: calls and uses are missing"
@@ -84,7 +84,7 @@ _Read = Callable[[SubjectQuery, Backends], Awaitable[Sequence[Link]]]
 
 
 async def graph(query: GraphQuery, backends: Backends) -> GraphResult:
-    """Return the links of a subject. Raises NotFound when nothing of that name is indexed."""
+    """Return the links of a subject. Raises NotFound if nothing with that name is indexed."""
     if not query.subject:
         return await _of_repository(query, backends)
     subject = await find_subject(
@@ -124,7 +124,7 @@ def _more(relation: Relation, limit: int) -> str:
 
 
 def _resolved(subject: Subject, query: GraphQuery) -> SubjectQuery:
-    """Narrow to the first repository that has the subject.
+    """Narrow the query to the first repository that has the subject.
 
     One more link is read than is shown, to detect whether there are more.
     """
@@ -203,10 +203,7 @@ async def _held(
     query: SubjectQuery,
     backends: Backends,
 ) -> list[Link]:
-    """Return links for the edges between files that the ref has.
-
-    Files without chunks, such as empty ones, are left out.
-    """
+    """Return links for the edges whose files have chunks at the ref; empty files have none."""
     repository = query.repository
     ends = {edge.source for edge, _ in found}
     ends |= {edge.target for edge, _ in found if not edge.is_external}

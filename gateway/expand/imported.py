@@ -2,10 +2,10 @@
 
 A file's entries in the reference index say which modules of packages it imports, and the package
 index says which repository publishes a package. There, a module is found by its place
-(`codelode.modules`), and a name in it by the symbol table. A module may also export what other
-files define, so a name that it does not define itself is looked up in the files below it. If
+(`codelode.modules`), and a name in it by the symbol table. A module may also export names that
+other files define, so a name that it does not define itself is looked up in the files below it. If
 several of them define the name, the one that the module reaches by its imports is taken. An import
-that cannot be resolved stays a link to the package, with the lowest confidence.
+that cannot be resolved becomes a link to the package, with the lowest confidence.
 
 Other repositories are read at their default refs.
 """
@@ -24,15 +24,14 @@ from gateway.expand.links import GraphNode, node_of
 from gateway.expand.subject import SubjectQuery
 from gateway.state import Backends
 
-#: Maximum number of modules that are resolved for one answer. This bound and the next two are
-#: chosen by hand.
+#: Maximum number of modules that are resolved for one answer. Chosen by hand, as the next two.
 MAX_MODULES = 2_000
 #: Maximum number of members used in a file that are looked up in the Go packages that it imports.
 MAX_MEMBERS = 100
-#: Maximum number of steps along imports from a module to the file that defines what it exports.
+#: Maximum number of imports between a module and the file that defines a name that it exports.
 MAX_STEPS = 3
 
-#: Ecosystems in which a module may be defined inside the file of another one.
+#: Ecosystems in which a module may be defined inside the file of another module.
 _INLINE = ("crate", "jvm")
 
 
@@ -56,7 +55,7 @@ class _Asked:
     inside: tuple[str, ...]  # parts of the module below the folder
 
     def places(self) -> list[str]:
-        """Return the places of the module and of the modules around it, longest first."""
+        """Return the places of the module and of those that contain it, longest first."""
         counts = range(len(self.inside), -1, -1)
         return [place(self.folder, *self.inside[:count]) for count in counts]
 
@@ -74,7 +73,7 @@ def imports_of(query: SubjectQuery, paths: Sequence[str], backends: Backends) ->
 
 
 def _with_members(names: Sequence[str]) -> list[Module]:
-    """Return the imported modules; for Go, whose imports name no members, with those in use."""
+    """Return the imported modules; for Go, whose imports name no members, also each used member."""
     found = list(references.modules(names))
     if not any(one.ecosystem == "go" for one in found):
         return found
@@ -124,9 +123,9 @@ def resolved(
 def elsewhere(
     key: str, publishers: Sequence[Publisher], repository: RepositoryName
 ) -> list[Publisher]:
-    """Return the publishers of a package that files of the repository may mean.
+    """Return the other publishers of a package whose files the repository may import.
 
-    Files of a repository that publishes the package itself mean that one, except on the JVM, where
+    A repository that publishes the package itself imports its own files, except on the JVM, where
     several repositories may share a package.
     """
     others = [at for at in publishers if at[0] != repository]
@@ -137,7 +136,7 @@ def elsewhere(
 def _found(
     repository: RepositoryName, asked: Sequence[_Asked], backends: Backends
 ) -> list[tuple[_Asked, Sequence[Meaning]]]:
-    """Find modules in one repository, in a few round trips for all of them."""
+    """Find all modules of one repository together, in a few round trips."""
     assert backends.references is not None
     marks = sorted({references.of_place(at) for one in asked for at in one.places()})
     files = backends.references.files(repository, DEFAULT_REF, marks)
@@ -179,7 +178,7 @@ def _meanings(
 def _of_module(
     repository: RepositoryName, asked: _Asked, modules: tuple[str, ...], *, is_whole: bool
 ) -> Sequence[Meaning]:
-    """Return the file of a module; where a module is a folder of files, the folder."""
+    """Return the file of a module; for Go, where a module is a folder, the folder."""
     sure = Confidence.EXACT if is_whole else Confidence.IMPORTED
     if asked.module.ecosystem == "go":
         folder = modules[0].rpartition("/")[0]
@@ -219,7 +218,7 @@ def _outermost(found: Sequence[LocatedSymbol]) -> list[LocatedSymbol]:
 def _exported_from(
     repository: RepositoryName, modules: Collection[str], backends: Backends
 ) -> set[str]:
-    """Return the files that modules lead to by imports."""
+    """Return the files that the modules import, in up to MAX_STEPS steps."""
     if backends.graph is None:
         return set()
     reached: set[str] = set()

@@ -14,9 +14,9 @@ from codelode.model import Edge, EdgeKind, FileKey, RefName
 from codelode.ports import DependencyGraph
 from gateway.state import ImportLink, Mark
 
-#: Maximum number of links of one answer, because import chains grow exponentially. Chosen by hand.
+#: Maximum number of links of an answer, because import chains grow exponentially. Chosen by hand.
 MAX_LINKS = 200
-#: Maximum number of files whose imports are read for one answer. Chosen by hand.
+#: Maximum number of files whose imports are read for an answer. Chosen by hand.
 MAX_FILES = 2_000
 
 _Imports = Mapping[FileKey, Sequence[Edge]]
@@ -25,7 +25,7 @@ _Imports = Mapping[FileKey, Sequence[Edge]]
 async def chains(
     starts: Sequence[FileKey], ref: RefName, graph: DependencyGraph, *, depth: int
 ) -> tuple[tuple[ImportLink, ...], tuple[str, ...]]:
-    """Return the chains of each file in turn, depth first, and a notice if they were cut."""
+    """Return the chains of all files in order, depth first, and a notice if they were cut."""
     imports = await asyncio.to_thread(_read, starts, ref, graph, depth=depth)
     links: list[ImportLink] = []
     followed: set[FileKey] = set()
@@ -76,7 +76,7 @@ def _mark(
 def _read(
     starts: Sequence[FileKey], ref: RefName, graph: DependencyGraph, *, depth: int
 ) -> dict[FileKey, tuple[Edge, ...]]:
-    """Read the imports of every file within `depth` links, and of one level more.
+    """Read the imports of every file within `depth` links, and one level further.
 
     The additional level shows whether a chain continues after its last link.
     """

@@ -1,7 +1,7 @@
 """Show more lines around a hit: its whole function or class, or lines before and after it.
 
 Lines come from the stored chunks of the file, which are all of one commit, so line numbers and text
-agree. Lines between chunks are blank, because only blank lines are outside of chunks.
+agree. Lines that no chunk has are blank, because only blank lines are outside chunks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gateway.state import Passage, SearchState
 
 
 async def passages(state: SearchState, chunks: ChunkSearch) -> dict[ChunkId, Passage]:
-    """Return a passage for each hit of the page for which there are more lines to show."""
+    """Return a passage for each hit of the page that has more lines to show."""
     page = [entry.candidate.chunk for entry in state.page]
     keys = list(dict.fromkeys((chunk.repository, chunk.path) for chunk in page))
     files = await chunks.files(keys, state.query.filters.ref)

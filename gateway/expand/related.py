@@ -33,14 +33,13 @@ _OUTGOING = {
 }
 _INCOMING = {**_OUTGOING, EdgeKind.IMPORTS: FileRelation.IMPORTED_BY}
 
-#: Maximum number of files that the walk starts from, best first. This and the next bounds are
-#: chosen by hand.
+#: Maximum number of files from which the walk starts, best first. Chosen by hand, as the next four.
 MAX_STARTS = 10
-#: Maximum number of neighbours kept of one file, because some files have thousands.
+#: Maximum number of neighbours kept for a file, because some files have thousands.
 MAX_NEIGHBOURS = 50
-#: Files that are looked up per requested file, because some may not exist at the ref.
+#: Number of files that are looked up per requested file, because some may not exist at the ref.
 SPARE = 3
-#: Maximum number of folders searched for siblings, and of chunks read in each.
+#: Maximum number of folders that are searched for siblings, and of chunks read in each.
 MAX_FOLDERS = 3
 SIBLING_CHUNKS = 30
 
@@ -75,7 +74,7 @@ async def related(
 async def _nearest(
     starts: Sequence[FileKey], query: SearchQuery, backends: Backends, *, count: int
 ) -> list[_Step]:
-    """Walk the graph from the files until `count` others are found, each by the path found first.
+    """Walk the graph until `count` other files are found, each by the first path that reaches it.
 
     Siblings are the least significant relation, so folders are searched only if one step along the
     edges finds too few files, and a second step is made only if both together find too few.

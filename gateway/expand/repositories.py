@@ -1,7 +1,7 @@
-"""Follow dependencies between whole repositories: one imports what the other publishes.
+"""Follow dependencies between whole repositories: one imports a package that the other publishes.
 
-The package index lists the packages that repositories publish, and the reference index the files
-that import each package, so no file is read.
+The package index lists the packages that repositories publish, and the reference index lists the
+files that import each package, so no file is read.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from gateway.state import Backends
 
 _RELATION = "cross_repository"
 
-#: Maximum number of lookups of a package in a repository at one distance. Twice as many took 20 s
-#: on a busy machine.
+#: Maximum number of lookups, each of one package in one repository, at one distance. Twice as many
+#: took 20 s on a busy machine.
 MAX_LOOKUPS = 5_000_000
 
 
@@ -80,9 +80,9 @@ def _around(query: RepositoryQuery, backends: Backends) -> tuple[list[Link], Seq
 def _followed(
     level: Sequence[RepositoryName], query: RepositoryQuery, published: _Published
 ) -> Sequence[RepositoryName]:
-    """Return the first repositories of a level, as many as can be followed, at least one.
+    """Return as many of the first repositories of a level as MAX_LOOKUPS allows, at least one.
 
-    If one alone exceeds the bound, not all of its packages can be looked up.
+    If the first one alone exceeds the bound, only some of its packages are looked up.
     """
     if query.reverse:
         keys = Counter(one for some in published.values() for one, _ in some)

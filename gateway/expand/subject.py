@@ -1,6 +1,6 @@
 """Resolve the subject of a graph query or an explanation, and read data that several answers need.
 
-A subject is a file if the index has a file of that path, otherwise a symbol. The graph and the
+A subject is a file if the index has a file with that path, otherwise a symbol. The graph and the
 symbol table may be a moment ahead of the index, and edges may end at files that are not indexed, so
 every path is checked against the index.
 """
@@ -67,9 +67,9 @@ class SubjectQuery:
 async def find_subject(
     text: str, *, repositories: Sequence[RepositoryName], ref: RefName, backends: Backends
 ) -> Subject:
-    """Find the file or the symbol in the repositories. Raises NotFound when there is neither.
+    """Find the file or the symbol in the repositories. Raises NotFound if there is neither.
 
-    A file is that of the first repository that has one; a symbol has all of its definitions.
+    A file is that of the first repository that has one; a symbol has its definitions in all.
     """
     keys = [(repository, text) for repository in repositories]
     held = await backends.chunks.files(keys, ref)
@@ -105,7 +105,7 @@ async def _definitions(
 def shared(text: str, subject: Subject, *, is_cut: bool) -> list[str]:
     """Return a notice if several repositories have the subject.
 
-    `is_cut`: only what the first of them has is shown.
+    `is_cut`: only the subject of the first of them is shown.
     """
     first, *others = dict.fromkeys(
         (*(repository for repository, _ in subject.files), *subject.elsewhere)
@@ -166,8 +166,8 @@ def innermost(
 ) -> dict[tuple[str, int], LocatedSymbol]:
     """Return the innermost definition around each line of a path, if there is one.
 
-    `defined`: the definitions by path, ordered by first line. Each is visited once, because a file
-    may have ten thousand, and as many lines may be requested.
+    `defined`: the definitions by path, ordered by first line. Each definition is visited only once,
+    because a file may have 10,000, and as many lines may be requested.
     """
     by_path: defaultdict[str, set[int]] = defaultdict(set)
     for path, line in lines:

@@ -18,8 +18,7 @@ from gateway.state import Backends, FileRelation
 
 _KINDS = (*CALLS, ReferenceKind.IMPLEMENTATION)
 
-#: Maximum number of definitions of a file whose users are looked up: the first ones. Chosen by
-#: hand.
+#: Number of the first definitions of a file whose users are looked up. Chosen by hand.
 MAX_NAMES = 50
 
 

@@ -1,7 +1,7 @@
 """Put the users of a name first if the query asks for them: `who calls Client.get`.
 
-The users come from the reference index, so they are found however they rank. The name is looked up
-in the repositories of the ranking, best first; links across repositories lead only to these.
+The users come from the reference index, so they are found whatever their rank. The name is looked
+up in the repositories of the ranking, best first; links across repositories lead only to these.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from gateway.expand.graph import GraphQuery, GraphResult, Relation, graph
 from gateway.expand.links import GraphNode
 from gateway.state import Backends, Ranked, SearchState
 
-#: Maximum number of users of each relation that are put first, and of repositories to look in. By
-#: hand.
+#: Maximum number of users of each relation that are put first, and of repositories in which the
+#: name is looked up. Chosen by hand.
 MAX_USERS = 50
 MAX_REPOSITORIES = 20
 
@@ -64,14 +64,14 @@ def _asked(state: SearchState) -> GraphQuery:
 
 
 def _nodes(found: GraphResult) -> list[GraphNode]:
-    """Return the users of a symbol; a file of that name has none."""
+    """Return the users of a symbol; none if the name is that of a file."""
     if found.kind != "symbol":
         return []
     return [link.source for link in found.links if link.source.repository and link.source.path]
 
 
 def _chunks(node: GraphNode, held: Mapping[FileKey, Sequence[Chunk]], name: str) -> Iterator[Chunk]:
-    """Yield the chunk with the line of the node, or without a line, those that contain the name."""
+    """Yield the chunks with the line of the node, or if it has none, those with the name."""
     written = re.compile(rf"\b{re.escape(name)}\b")
     for chunk in held[node.repository, node.path]:
         if node.line:
@@ -90,7 +90,7 @@ def _defines(chunk: Chunk, defined: Collection[tuple[RepositoryName, str, int]])
 
 
 def _raised(ranking: Sequence[Ranked], using: Mapping[ChunkId, Chunk]) -> tuple[Ranked, ...]:
-    """Put the users first: source code before tests and the like, then by their old rank."""
+    """Put the users first: source code before other categories, each by its former rank."""
     if not using or not ranking:
         return tuple(ranking)
     ranked = {entry.candidate.chunk.id: at for at, entry in enumerate(ranking)}

@@ -2,8 +2,8 @@
 
 Uses in a repository that defines the name, or that imports it from there, are resolved as for the
 graph (`callers`, `across`). In a repository that does both, the imports of each file decide. Uses
-in other repositories match by the name alone and come last; they are left out for a qualified name,
-whose last part may mean anything elsewhere.
+in other repositories match by the name alone and come last; for a qualified name they are left out,
+because its last part may mean anything there.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from gateway.state import Backends
 KINDS = (*CALLS, ReferenceKind.IMPLEMENTATION)
 
 #: Maximum number of repositories, and of files of each, whose definitions are followed into other
-#: repositories, and of files there. By hand.
+#: repositories, and maximum number of files found there. Chosen by hand.
 MAX_DEFINING = 20
 MAX_IMPORTING = 10_000
 
-#: Number of uses whose files are read at once.
+#: Number of uses whose files are read together.
 BATCH = 200
 
 #: Maximum number of characters of a line that are returned.
@@ -281,7 +281,7 @@ def _lines(
 
 
 def _ordered(found: Iterable[FoundUse]) -> list[FoundUse]:
-    """Return one use of each line, the most certain ones first, then by place."""
+    """Return one use for each line, the most certain ones first, then by location."""
     order = list(Confidence)
     best: dict[tuple[RepositoryName, str, int], FoundUse] = {}
     for one in sorted(found, key=lambda one: order.index(one.confidence)):
