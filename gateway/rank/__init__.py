@@ -1,8 +1,8 @@
 """Order the candidates: a ranking, best first, in which each entry has the parts of its score.
 
-By default the linear ranker runs, and copies in other repositories are folded. Every other step is
-switched on by its option and costs nothing while it is off. Raises Unavailable if the judge is
-requested and does not answer.
+By default the linear ranker runs, and copies in other repositories are folded. Every other step
+runs only if its option requests it. Raises Unavailable if the judge is requested and does not
+answer.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from gateway.rank.duplicates import collapsed
 from gateway.rank.rerank import by_cross_encoder, by_judge
 from gateway.state import Analysis, Backends, Frame, Ranked, SearchState
 
-#: Maximum number of candidates that are ranked on the event loop, which takes 3 ms. Ranking more
-#: would delay other calls, so a thread does it, which costs 0.1 ms.
+#: Maximum number of candidates that are ranked on the event loop, which takes 3 ms. More are ranked
+#: in a thread, which takes 0.1 ms longer but does not delay other calls.
 MAX_AT_ONCE = 250
 
 UNCHECKED = "confidence was not checked: no candidate has a vector similarity"
@@ -76,7 +76,7 @@ def _confident(state: SearchState) -> SearchState:
 
 
 def _first_ranking(state: SearchState) -> tuple[Ranked, ...]:
-    """Rank the candidates of the query and, where it was rewritten, of each alternate query."""
+    """Rank the candidates of the query and of its alternate queries, if any."""
     rank_with = _ranker(state)
     ranking = rank_with(state.analysis, state.candidates)
     if not state.alternates:
@@ -100,7 +100,7 @@ def _ranker(state: SearchState) -> _RankFunction:
 def _by_frames(ranking: Sequence[Ranked], frames: Sequence[Frame]) -> tuple[Ranked, ...]:
     """Move the chunks of the frames of a stack trace to the front, in the order of the frames.
 
-    Of several chunks that define the function, the one with the line of the frame comes first.
+    If several chunks define the function, the one with the line of the frame comes first.
     """
     if not ranking:
         return ()

@@ -2,8 +2,8 @@
 
 Two published formulas are implemented: reciprocal rank fusion, in which links have half the weight
 of the ranking, and 0.6 of the score plus 0.4 of the degree. Both make the ranking worse on a sparse
-graph, where a single link decides. Among all candidates, the best connected file would win for any
-query, so they are applied only to the top of the ranking.
+graph, where a single link decides. They are applied only to the top of the ranking: among all
+candidates, the file with the most links would win for every query.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from gateway.options import Centrality
 from gateway.rank.rerank import below
 from gateway.state import Ranked, SearchState
 
-#: Weight of the reciprocal rank by links against that of the ranking. As published.
+#: Weight of the reciprocal rank by links, relative to that of the ranking. As published.
 RRF_WEIGHT = 0.5
 #: Shares of score and degree in the blend, each scaled to [0, 1]. As published.
 SCORE_SHARE, DEGREE_SHARE = 0.6, 0.4
-#: Mean links per file below which a graph is sparse. By hand.
+#: Mean number of links per file below which a graph is sparse. Chosen by hand.
 LEAST_LINKS = 2.0
-#: Rescored entries per requested hit. Rescoring all entries loses NDCG@10: .02 (rrf), .32 (blend).
+#: Number of rescored entries per requested hit. Rescoring all entries loses .02 (rrf) and .32
+#: (blend) of NDCG@10.
 ENTRIES_PER_HIT = 2
 
 NO_GRAPH = "centrality is off: no dependency graph is configured"
@@ -80,7 +81,7 @@ def file_of(entry: Ranked) -> FileKey:
 
 
 def _links(files: Sequence[FileKey], ref: RefName, graph: DependencyGraph) -> dict[FileKey, int]:
-    """Return for each file the number of other files that it is linked with."""
+    """Return for each file the number of other files that are linked with it."""
     out = edges_of_files(graph.outgoing, ref, files)
     into = edges_of_files(graph.incoming, ref, files)
     return {file: len(_linked(file[1], out[file], into[file])) for file in files}

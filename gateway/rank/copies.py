@@ -1,12 +1,12 @@
 """Fold copies: a chunk that several repositories have becomes one entry that lists the others.
 
-Otherwise, forks and vendored code would fill the list with one text. Two chunks of different
+Otherwise, forks and vendored code would fill the list with the same text. Two chunks of different
 repositories are copies if their texts are equal, or if file name and symbol are equal and the texts
 share most of their lines. Chunks of one repository are never folded together, so an entry counts
 each repository once. Only candidates are compared, which are inside the visibility of the search.
 
 The canonical chunk stands for the others: among those that score about as high as the best one,
-that of the repository whose indexed commit is the newest. So an upstream stands for its
+that of the repository whose indexed commit is the newest. Thus an upstream stands for its
 unmaintained forks, and the original repository for vendored code, which ranks lower.
 """
 
@@ -22,7 +22,7 @@ from codelode import deadline
 from codelode.model import Chunk, ChunkId, RepositoryName
 from gateway.state import CommitTimes, Copy, Ranked, SearchState
 
-#: Minimum share of their lines that two copies have in common, white space aside. With 0.8, more
+#: Minimum share of their lines that two copies have in common, ignoring white space. With 0.8, more
 #: hits of forks stay apart (docs/ranking.md); below 0.6, little changes.
 SHARED_LINES = 0.6
 
@@ -31,12 +31,12 @@ SHARED_LINES = 0.6
 #: more forks stand for their upstream; a margin of 2 gave the same as this one.
 MARGIN = 0.5
 
-#: Maximum number of groups of the same name that a text is compared with; few files have more
+#: Maximum number of groups of the same name with which a text is compared; few files have more
 #: chunks without a symbol among the candidates.
 MAX_COMPARED = 10
 
-#: Maximum number of entries that are compared on the event loop, which takes 10 ms if all have
-#: different texts and one name, and mostly less than 1 ms. There are at most 1,152.
+#: Maximum number of entries that are compared on the event loop, which takes 10 ms if all have the
+#: same name and different texts, and usually less than 1 ms. There are at most 1,152 entries.
 MAX_AT_ONCE = 100
 
 _Name = tuple[str, str]  # the file's name without its folder, and the symbol
@@ -52,7 +52,7 @@ class _Group:
 
     @property
     def chunk(self) -> Chunk:
-        """Return the chunk that others are compared with."""
+        """Return the chunk with which others are compared."""
         return self.entries[0].candidate.chunk
 
     @property
@@ -109,7 +109,7 @@ def _name(chunk: Chunk) -> _Name:
 
 
 def _grouped(suspects: Iterable[tuple[Ranked, _Name]]) -> list[_Group]:
-    """Return the groups of at least two, in the order of their best entries."""
+    """Return the groups with at least two entries, in the order of their best entries."""
     groups: list[_Group] = []
     by_text: defaultdict[str, list[_Group]] = defaultdict(list)
     by_name: defaultdict[_Name, list[_Group]] = defaultdict(list)
@@ -129,7 +129,7 @@ def _grouped(suspects: Iterable[tuple[Ranked, _Name]]) -> list[_Group]:
 
 
 def _equal(chunk: Chunk, groups: Sequence[_Group]) -> _Group | None:
-    """Return a group of this text without the chunk's repository, preferably one of the same path.
+    """Return a group of this text without the chunk's repository, preferably of the same path.
 
     There are several groups if a repository has the text at several paths.
     """

@@ -1,6 +1,6 @@
 """Collapse near-duplicate chunks: show only the best-ranked of them.
 
-Chunks with equal texts are always duplicates, also in a store that returns no vectors.
+Chunks with equal texts are always duplicates, even in a store that returns no vectors.
 Near-duplicates are found by the cosine of the chunks' vectors. Chunks of different repositories are
 compared only if `copies` does not fold them.
 """
@@ -19,7 +19,7 @@ from gateway.state import Duplicate, Ranked, SearchState
 
 Vectors = npt.NDArray[np.float32]  # (entries, dim), unit length; zeros where there is no vector
 
-#: Number of first words that are compared before the whole texts.
+#: Number of words that are compared before the whole texts.
 FIRST_WORDS = 3
 
 
@@ -34,7 +34,7 @@ def collapsed(state: SearchState) -> SearchState:
     kept_vectors, kept_homes = np.zeros_like(vectors), np.zeros(len(homes), np.int64)
     duplicates = []
     for entry, home, text, vector in zip(state.ranking, homes, texts, vectors, strict=True):
-        # Not `@`: for products this small, BLAS spends more time on starting its threads.
+        # Not `@`: for products this small, BLAS takes longer to start its threads.
         cosines = np.einsum("ij,j->i", kept_vectors[: len(kept)], vector)
         cosines[kept_homes[: len(kept)] != home] = -1.0
         best = kept_texts.get(text, int(cosines.argmax()) if kept else -1)
@@ -59,7 +59,7 @@ def _homes(state: SearchState) -> list[int]:
 
 
 def _texts(chunks: Sequence[Chunk]) -> list[Hashable]:
-    """Return a key for each chunk; keys are equal if the texts differ only in white space.
+    """Return a key for each chunk; keys are equal if the texts are equal except for white space.
 
     Whole texts are compared only if their first words are equal, which is rare.
     """

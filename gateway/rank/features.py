@@ -18,16 +18,16 @@ from gateway.state import QueryKind
 
 Feature = Callable[[QueryGroup], Scores]
 
-#: Words that ask for examples; examples then get no penalty.
+#: Words of a query that ask for examples, which then get no penalty.
 EXAMPLE_WORDS = frozenset(
     {"example", "examples", "sample", "demo", "benchmark", "benchmarks", "script", "scripts"}
 )
 
 
-#: Characters of a chunk from which on it counts as long.
+#: Number of characters from which on a chunk counts as long.
 LONG = 2_000
 
-#: Maximum number of chunks of a file, and of a repository, whose scores are summed.
+#: Number of the best chunks of a file, and of a repository, whose scores are summed.
 FILE_CHUNKS = 5
 REPOSITORY_CHUNKS = 3
 
@@ -35,7 +35,7 @@ REPOSITORY_CHUNKS = 3
 DETAILS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.MACRO, Kind.CONSTANT})
 TYPES = frozenset({Kind.CLASS, Kind.STRUCT, Kind.INTERFACE, Kind.TRAIT, Kind.ENUM, Kind.TYPE})
 
-#: Share of the penalties of tests and documents that is left if the query asks for such files.
+#: Share of the penalties of tests and documents that remains if the query may want such files.
 HALF = 0.5
 
 
@@ -48,14 +48,14 @@ def keyword(group: QueryGroup) -> Scores:
 
 
 def similarity(group: QueryGroup) -> Scores:
-    """Return the cosine relative to the best candidate; a missing one counts as the least found."""
+    """Return the cosine relative to the highest one; a missing cosine counts as the lowest one."""
     found = group.similarities
     least = _least(found)
     return _by_best(np.maximum(np.where(np.isnan(found), least, found), 0.0))
 
 
 def file_similarity(group: QueryGroup) -> Scores:
-    """Return the cosine of the best candidate of its file, scaled from the least to the best."""
+    """Return the highest cosine in its file; of all candidates, the lowest is 0, the highest 1."""
     found = group.similarities
     above = np.where(np.isnan(found), 0.0, found - _least(found))
     return group.of_file(_by_best(above))
@@ -147,7 +147,7 @@ def pasted(group: QueryGroup) -> Scores:
 
 
 def as_written(group: QueryGroup) -> Scores:
-    """Return the share of the query's names that the chunk has, compared with case.
+    """Return the share of the query's names that the chunk has; case matters.
 
     `FromRequest` and `from_request` are two names. A name that the chunk only uses counts half.
     """
@@ -183,7 +183,7 @@ def mentioned(group: QueryGroup) -> Scores:
 
 
 def named(group: QueryGroup) -> Scores:
-    """Return 1 if a word of a longer query names the main definition, which starts here."""
+    """Return 1 if a word of a longer query names the main definition, which starts in the chunk."""
     if group.analysis.kind is QueryKind.IDENTIFIER:
         return np.zeros(len(group.candidates))
     words = set(group.words)
@@ -196,14 +196,14 @@ def starts(group: QueryGroup) -> Scores:
 
 
 def length(group: QueryGroup) -> Scores:
-    """Return how long the chunk is; 1 from LONG characters on."""
+    """Return the length of the chunk relative to LONG, at most 1."""
     return np.minimum([len(chunk.content) for chunk in group.chunks], LONG) / LONG
 
 
 def detail(group: QueryGroup) -> Scores:
     """Return 1 for a function, a method, a macro, or a constant.
 
-    These match the words of many queries that a type, a module, or a whole section answers better.
+    They match the words of many queries that a type, a module, or a whole section answers better.
     """
     return _flags(chunk.kind in DETAILS for chunk in group.chunks)
 
@@ -219,7 +219,7 @@ def type_for_question(group: QueryGroup) -> Scores:
 
 
 def first(group: QueryGroup) -> Scores:
-    """Return 1 for the beginning of a file, which holds its licence, imports and description."""
+    """Return 1 for the beginning of a file, which has its licence, imports, and description."""
     return _flags(chunk.start_line == 1 for chunk in group.chunks)
 
 
@@ -229,7 +229,9 @@ def declaration(group: QueryGroup) -> Scores:
 
 
 def older(group: QueryGroup) -> Scores:
-    """Return 1 below `v1/` if a candidate is below `v2/` beside it, unless the query says v1."""
+    """Return 1 for a file below `v1/` if a candidate is below a `v2/` beside it, unless the query
+    has the word `v1`.
+    """
     places = [
         (chunk.repository, *path.version_folder) if path.version_folder else None
         for chunk, path in zip(group.chunks, group.paths, strict=True)
@@ -245,7 +247,7 @@ def older(group: QueryGroup) -> Scores:
 
 
 def depth(group: QueryGroup) -> Scores:
-    """Return how many folders the file is below, relative to MAX_DEPTH."""
+    """Return the number of folders that contain the file, relative to MAX_DEPTH."""
     return np.array([path.depth / MAX_DEPTH for path in group.paths])
 
 
@@ -266,7 +268,7 @@ def docs(group: QueryGroup) -> Scores:
 
 
 def example(group: QueryGroup) -> Scores:
-    """Return 1 for an example, benchmark, script or the like, unless the query asks for one."""
+    """Return 1 for an example, a benchmark, a script, or similar, unless the query asks for one."""
     if not EXAMPLE_WORDS.isdisjoint(group.analysis.words):
         return np.zeros(len(group.candidates))
     return _flags(path.is_example for path in group.paths)
@@ -283,7 +285,7 @@ def foreign(group: QueryGroup) -> Scores:
 
 
 def _holds(text: str) -> Callable[[Chunk], bool]:
-    """Return a predicate: whether a chunk contains the text, and not inside of longer names.
+    """Return a predicate that tells whether a chunk contains the text outside longer names.
 
     Compiling a regular expression would take longer than testing all candidates.
     """
@@ -304,7 +306,7 @@ def _holds(text: str) -> Callable[[Chunk], bool]:
 
 
 def _is_in_name(char: str) -> bool:
-    """Return whether the character continues a name; empty at an end of the text."""
+    """Return whether the character may be part of a name; it is empty at an end of the text."""
     return char.isalnum() or char in {"_", "-"}
 
 
@@ -320,7 +322,7 @@ def _by_best(scores: Scores) -> Scores:
 
 
 def _best_sums(scores: Scores, of: Numbers, count: int) -> Scores:
-    """Return for each candidate the sum of the `count` best scores with its number."""
+    """Return for each candidate the sum of the `count` best scores of those with its number."""
     order = np.lexsort((-scores, of))
     grouped = of[order]
     rank = np.arange(len(order)) - np.searchsorted(grouped, grouped)

@@ -28,7 +28,7 @@ def ranked(
     alpha: float | None = None,
     boost: float = 2.0,
 ) -> tuple[Ranked, ...]:
-    """Return the candidates, best first; `alpha` None: chosen by the kind of the query."""
+    """Return the candidates, best first. If `alpha` is None, the kind of the query decides it."""
     if not candidates:
         return ()
     names = {spelling(name) for name in analysis.identifiers}
@@ -56,8 +56,8 @@ def merged(rankings: Sequence[Sequence[Ranked]], *, k: int = RRF_K) -> tuple[Ran
     """Merge the rankings of several wordings of a query by reciprocal rank.
 
     The score of a chunk is the sum of 1 / (k + rank) over the rankings, ranks 1-based. The first
-    ranking is that of the query as written: it decides ties, and its candidate is kept. The parts
-    of a score are what each wording adds: `rank.query`, `rank.alternate_1`, ….
+    ranking is that of the query as written: it decides ties, and its candidates are kept. The parts
+    of a score are the contributions of the wordings: `rank.query`, `rank.alternate_1`, ….
     """
     names = ("rank.query", *(f"rank.alternate_{number}" for number in range(1, len(rankings))))
     entries: dict[ChunkId, Ranked] = {}
@@ -111,7 +111,7 @@ def _relative(scores: Sequence[float | None]) -> Scores:
 
 
 def _defines(chunk: Chunk, names: Set[str]) -> float:
-    """Return 1 if one of the names is the chunk's main definition, ½ if it is another one there.
+    """Return 1 if one of the names is the chunk's main definition, ½ if it is another one in it.
 
     A constructor has the name of its class but counts ½: a query for the name means the class.
     """

@@ -1,8 +1,8 @@
 """Rank candidates by the weighted sum of named features. Pure.
 
 The ranker is linear over a few features because such a score can be explained and does not
-over-fit: boosted trees over the same features did worse on repositories that they were not trained
-on. `features` computes the features, `weights` holds their fitted weights.
+overfit: boosted trees over the same features did worse on repositories that they were not trained
+on. `features` computes the features, `weights` defines their weights.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WEIGHTS = np.array(list(WEIGHTS.values()))
 
 
 def ranked(analysis: Analysis, candidates: Sequence[Candidate]) -> tuple[Ranked, ...]:
-    """Return the candidates, best first; equal scores by repository, path and line."""
+    """Return the candidates, best first; equal scores by repository, path, and line."""
     if not candidates:
         return ()
     ordered = sorted(candidates, key=_location)
@@ -46,7 +46,7 @@ def ranked(analysis: Analysis, candidates: Sequence[Candidate]) -> tuple[Ranked,
 def same_file(scores: Scores, files: npt.NDArray[np.int64]) -> Scores:
     """Return the penalty of each candidate for the better-ranked candidates of its file.
 
-    Without it one file fills the list. `files`: the number of each candidate's file.
+    Without it, one file could fill the list. `files`: the number of each candidate's file.
     """
     by_file = np.lexsort((-scores, files))
     grouped = files[by_file]

@@ -2,8 +2,8 @@
 
 A word of the query matches a chunk if the case-folded text contains it; the text is not split into
 words. Names are split, and a word of the query matches a word of a name by a common prefix
-(`routing` finds `routes.py`). If all candidates are of one repository, its name does not
-distinguish them, and its words are ignored in the query.
+(`routing` finds `routes.py`). If all candidates are of one repository, the words of its name are
+ignored in the query, because they do not distinguish candidates.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _NUMBERS = {category: number for number, category in enumerate(Category)}
 STEM_CHARS = 4
 STEM_SHARE = 0.5
 
-#: Maximum number of pairs of adjacent words that are looked for, and the characters of the second
-#: word of a pair that must match, so that its ending may differ.
+#: Maximum number of pairs of adjacent words that are searched for, and number of the first
+#: characters of the second word that must match; its ending may differ.
 MAX_PAIRS = 12
 PAIR_CHARS = 5
 
 #: Maximum number of occurrences of the second word of a pair that are checked one by one in a text.
-#: For more, a search for each separator takes less time: 5 ms instead of 36 in 72 tables of 6 kB of
-#: digits. 16 and 32 take as long or longer.
+#: If there are more, a search for each separator is faster: 5 ms instead of 36 ms in 72 tables of
+#: 6 kB of digits. Values of 16 and 32 are not faster.
 MAX_LOOKED_AT = 8
 
 #: Separators of two adjacent words of prose or of a name.
@@ -178,13 +178,13 @@ class QueryGroup:
         return wanted[self._categories]
 
     def containing(self, text: str) -> Flags:
-        """Return which candidates may contain the text: those with all query words in it."""
+        """Return which candidates may contain the text: those that have its query words."""
         folded = text.casefold()
         held = self.bodies[:, [word in folded for word in self.words]]
         return np.asarray(held.all(axis=1), np.bool_)
 
     def of_file(self, scores: Scores) -> Scores:
-        """Return the best score within the file of each candidate."""
+        """Return for each candidate the best score in its file."""
         best = np.full(int(self.files.max()) + 1, -np.inf)
         np.maximum.at(best, self.files, scores)
         return best[self.files]
@@ -263,7 +263,7 @@ def _category(chunk: Chunk) -> Category:
 
 
 def _stands_after(before: tuple[str, ...], word: str, text: str) -> bool:
-    """Return whether the word stands in the text right after one of the others.
+    """Return whether the word occurs in the text right after one of `before`.
 
     Searching for each of these with the word reads the text five times, so this is done only for
     texts with many occurrences of the word.

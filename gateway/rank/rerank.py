@@ -1,10 +1,10 @@
 """Rerank the top candidates with a model that reads query and code together.
 
 If the cross-encoder is missing or fails, the ranking stays as it is and the answer has a notice.
-The judge is a language model that grades each candidate from 0 to 100. Its first call is made
-alone, and if that fails, the search fails: an unchanged order would look like a graded one. If
-a later call fails, its candidate gets the FALLBACK grade. The graded code is untrusted input: it is
-fenced, and only a number is read from the model's answer.
+The judge is a language model that grades each candidate from 0 to 100. If its first call fails,
+which is made alone, the search fails: an unchanged order would look like a graded one. If a later
+call fails, its candidate gets the FALLBACK grade. The graded code is untrusted input: it is fenced,
+and only a number is read from the model's answer.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from codelode.model import Chunk, embedding_text
 from codelode.ports import CrossEncoder, LanguageModel
 from gateway.state import Ranked, SearchState
 
-#: Candidates that a model reads per requested hit, and the most for each model. Chosen by hand.
+#: Number of candidates that a model reads per requested hit, and the maximum for each model. Chosen
+#: by hand.
 CANDIDATES_PER_HIT = 2
 MAX_ENCODED = 100
 MAX_GRADED = 40
 
-#: The grade if the answer is missing or is no number: neither good nor bad.
+#: The grade if the answer is missing or is not a number: neither good nor bad.
 FALLBACK = 50
 MAX_CHARS = 4_000
 MAX_TOKENS = 8
@@ -67,7 +68,7 @@ async def by_cross_encoder(state: SearchState, model: CrossEncoder | None) -> Se
 
 
 async def by_judge(state: SearchState, model: LanguageModel | None) -> SearchState:
-    """Order the top candidates by grade. Raises Unavailable when the model does not answer."""
+    """Order the top candidates by grade. Raises Unavailable if the model does not answer."""
     if model is None:
         raise Unavailable(NO_MODEL)
     head, tail = _split(state, most=MAX_GRADED)
@@ -98,7 +99,7 @@ def _split(state: SearchState, *, most: int) -> tuple[Sequence[Ranked], Sequence
 
 
 def _reordered(head: Sequence[Ranked], values: Sequence[float], *, name: str) -> tuple[Ranked, ...]:
-    """Order by value, equal values in their old order; the value becomes the score."""
+    """Order the entries by value, which becomes their score; equal values keep their order."""
     scored = [
         ranked._replace(score=value, names=(*ranked.names, name), parts=(*ranked.parts, value))
         for ranked, value in zip(head, values, strict=True)

@@ -2,12 +2,12 @@
 
 The first weights were fitted by `tests/bench/fit_ranker.py` on 31 repositories with 614 annotated
 queries, each searched in three scopes: the source tree of its repository, the whole repository, and
-all repositories. Features that came later, marked "+", have weights by hand: a value was taken if
-NDCG@10 rose with it in these scopes and for 594 subjects of commits, or fell by less than .003 in
-one of them (docs/ranking.md). These features were tried and did not improve NDCG: the fused ranks,
+all repositories. Features added later, marked "+", have weights chosen by hand: a value was kept if
+NDCG@10 rose with it in these scopes and for 594 commit subjects, or fell by less than .003 in one
+of them (docs/ranking.md). These features were tried and did not improve NDCG: the fused ranks,
 the query's words in the chunk itself, importers of the file, files that export the names of others
-(`mod.rs`, `__init__.py`), the language that the query names, files of general names (`utils`), the
-share of a file's language in its repository, and separate weights for identifiers.
+(`mod.rs`, `__init__.py`), the language that the query names, files with general names (`utils`),
+the share of a file's language in its repository, and separate weights for identifiers.
 """
 
 from __future__ import annotations
