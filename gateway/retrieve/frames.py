@@ -1,4 +1,4 @@
-"""Retrieve the chunks that a stack trace in the query leads to."""
+"""Retrieve the chunks that the frames of a stack trace in the query lead to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from codelode.model import Candidate, HybridQuery
 from codelode.ports import ChunkSearch
 from gateway.state import Frame, SearchQuery
 
-#: Maximum number of files whose lines are read; a name without folders may mean many.
+#: Maximum number of files whose lines are read; a name without folders may mean many files.
 MAX_FILES = 10
 
 
@@ -45,7 +45,7 @@ async def of_frames(
 async def _at_lines(
     frames: Sequence[Frame], found: Sequence[Candidate], query: SearchQuery, chunks: ChunkSearch
 ) -> tuple[Candidate, ...]:
-    """Return the chunks with the lines of the frames, in files of which chunks were found."""
+    """Return the chunks with the lines of the frames, in files that have a found chunk."""
     files = dict.fromkeys(
         (one.chunk.repository, one.chunk.path)
         for one in found

@@ -21,22 +21,24 @@ from gateway.state import Analysis, SearchQuery
 
 KEYWORDS_ONLY = "the query could not be embedded: ranked by keywords alone"
 
-#: Weight of a synonym's score against that of a word of the query. By hand.
+#: Weight of a synonym's score relative to that of a word of the query. Chosen by hand.
 SYNONYM_WEIGHT = 0.3
 
-#: Window and candidates of a query that asks how something works, with the default options and no
-#: filter by path. They gained .0053 NDCG@10 in whole repositories and .0048 among all. They lost
-#: .0008 below a path, and .0052 for the engineers' questions that ask who or where
-#: (docs/ranking.md).
+#: Window and number of candidates of a query that asks how something works, with the default
+#: options and no filter by path. They gained .0053 NDCG@10 in whole repositories and .0048 in all
+#: repositories together. They lost .0008 below a path, and .0052 for the engineers' questions that
+#: ask who or where (docs/ranking.md).
 HOW = Retrieve(window=200, max_chunks=115)
 
-#: While fewer than MIN_DISTINCT of the limit are different texts, because of copies, the candidates
-#: are retrieved again with WIDENING times the limits, up to MAX_WINDOW of each kind. By hand.
+#: If, because of copies, the number of different texts is below MIN_DISTINCT of the limit, the
+#: candidates are retrieved again with WIDENING times the limits, up to MAX_WINDOW results of each
+#: kind. Chosen by hand.
 WIDENING = 4
 MIN_DISTINCT = 0.5
 MAX_WINDOW = 1_600
 
-#: The most that synonyms add, as a share of the least score of the query's own words. By hand.
+#: Maximum score that synonyms add, as a share of the lowest score of the query's own words. Chosen
+#: by hand.
 SYNONYM_SHARE = 0.5
 
 

@@ -1,11 +1,11 @@
 """Detect a search for something that exists nowhere, whose hits are only similar.
 
-Vectors find something for every query, even for a misspelt name. So a query that is a name, or asks
-for the users of one, is compared with the definitions in the candidates, and any other query with
-their words. If nothing matches, the index is asked for a definition of the name, for its
-occurrence, and for similar names. All of this happens inside the filters and the visibility of the
-search, at its ref. The symbol table knows no filters, so definitions are looked up with the symbol
-filter of the chunk index.
+Vectors find something for every query, even for a misspelt name. A query that is a name, or asks
+for the users of one, is therefore compared with the definitions in the candidates, and any other
+query with their words. If nothing matches, the index is searched for a definition of the name, for
+an occurrence of it, and for similar names. All of this happens inside the filters and the
+visibility of the search, at its ref. The symbol table has no filters, so definitions are looked up
+with the symbol filter of the chunk index.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gateway.state import Analysis, Backends, EntityKind, QueryKind, SearchState
 
 #: Minimum length of a name for which similar names are searched; shorter ones resemble too many.
 MIN_CHARS = 4
-#: Minimum length of a name that is split in three; thirds of two characters are still rare enough.
+#: Minimum length of a name that is split in three; thirds of two characters are rare enough.
 MIN_THIRDS_CHARS = 6
 #: Maximum number of chunks with similar names that are read, by keywords and by vector each.
 NEAR_CHUNKS = 100
@@ -60,7 +60,7 @@ async def checked(state: SearchState, vector: Vector | None, backends: Backends)
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """A search under way, with the index that answers further questions about its query."""
+    """A running search, and the backends that answer further questions about its query."""
 
     state: SearchState
     vector: Vector | None
@@ -108,10 +108,10 @@ async def similar_name(
 async def similar_names(
     glob: str, asked: HybridQuery, chunks: ChunkSearch, known: Iterable[Candidate] = ()
 ) -> Sequence[str]:
-    """Return defined names that would match the glob but for an error, the most similar first.
+    """Return defined names that match the glob except for a typing error, most similar first.
 
     The longest part of the glob without wildcards is compared with the same part of each name.
-    `asked`: that part as a query, with the filters and the visibility in which to look.
+    `asked`: that part as a query, with the filters and the visibility of the search.
     """
     literal = longest_literal(glob)
     if len(literal) < MIN_CHARS:
@@ -141,7 +141,7 @@ async def _without(name: str, asking: _Asking) -> SearchState:
 
 
 async def _corrected(state: SearchState, near: str, asking: _Asking) -> SearchState:
-    """Let definitions of the similar name be found and ranked as if it had been asked for.
+    """Add definitions of the similar name, and rank as if the query had asked for it.
 
     If the query asks for users of the name, those of the similar name come first.
     """
@@ -156,7 +156,7 @@ async def _corrected(state: SearchState, near: str, asking: _Asking) -> SearchSt
 def _name(analysis: Analysis) -> str:
     """Return the last part of the name that the query is, or whose users it asks for.
 
-    Empty if it is a path or no name.
+    Empty if the query is a path or not a name.
     """
     is_path = any(entity.kind is EntityKind.PATH for entity in analysis.entities)
     names = analysis.last_names if analysis.kind is QueryKind.IDENTIFIER else ()
@@ -181,7 +181,7 @@ def _is_defined(name: str, candidates: Iterable[Candidate]) -> bool:
 
 
 def _occurs(words: Sequence[str], candidates: Iterable[Candidate]) -> bool:
-    """Return whether keywords found a candidate with one of the words, also as a part of a word."""
+    """Return whether a candidate of the keyword search has one of the words, perhaps in another."""
     return any(word in text for text in map(_text, candidates) for word in words)
 
 
@@ -193,9 +193,9 @@ def _text(candidate: Candidate) -> str:
 
 
 def _pieces(name: str, *, is_inner: bool = False) -> Iterator[str]:
-    """Yield globs; at least one of them matches each name that is a typing error away.
+    """Yield globs, of which at least one matches any name that is a typing error away.
 
-    `is_inner`: the given name may be inside of these names.
+    `is_inner`: the given name may be a part of these names.
     """
     first, *others = _parts(name)
     yield f"*{first}*" if is_inner else f"{first}*"
@@ -203,7 +203,7 @@ def _pieces(name: str, *, is_inner: bool = False) -> Iterator[str]:
 
 
 def _parts(name: str) -> list[str]:
-    """Return halves or thirds of a name: one error changes one half, and two leave one third."""
+    """Return halves or thirds of a name: one error leaves a half unchanged, two leave a third."""
     count = 3 if len(name) >= MIN_THIRDS_CHARS else 2
     ends = [len(name) * number // count for number in range(count + 1)]
     return [name[start:end] for start, end in pairwise(ends)]
@@ -230,7 +230,7 @@ def _has_piece(name: str, literal: str) -> bool:
 
 
 def _compared(glob: str, literal: str, name: str) -> Iterator[str]:
-    """Yield the parts of a name at the place that the literal has in the glob.
+    """Yield the parts of a name where the literal may be according to the glob.
 
     They are as long as the literal, or one character shorter or longer, for a character that was
     added or left out.

@@ -1,7 +1,7 @@
 """Retrieve chunks that are similar to a chunk or to a snippet, by vectors alone.
 
-The source is embedded as a document, with the path and header that the chunks of the index were
-embedded with. Keywords are not used: they would find code with the same variable names.
+A chunk is embedded as in the index, as a document with its path and header. Keywords are not used:
+they would find code with the same variable names.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gateway.state import Backends, SearchQuery
 async def chunk_at(
     repository: RepositoryName, path: str, line: int, *, ref: RefName, backends: Backends
 ) -> Chunk:
-    """Return the chunk at the line, or the next one if the line is blank. Raises NotFound."""
+    """Return the chunk at the line, or the next one if the line is in none. Raises NotFound."""
     file = (repository, path)
     chunks = (await backends.chunks.files([file], ref))[file]
     if not chunks:
@@ -40,7 +40,7 @@ async def similar(
 ) -> tuple[Candidate, ...]:
     """Return the chunks most similar to the source, without the source itself, best first.
 
-    Raises Unavailable when the embedder does not answer.
+    Raises Unavailable if the embedder does not answer.
     """
     text = source if isinstance(source, str) else embedding_text(source)
     vectors = await asyncio.to_thread(backends.embedder.embed_documents, [text])

@@ -1,9 +1,9 @@
 """Retrieve files by their summaries first, then the chunks inside them.
 
 The files are those of the candidates of a hybrid search. A file is kept if the cosine of its
-summary and the query reaches a threshold, and then each of its chunks if its own cosine does. The
-thresholds are cosines and not fused scores, which are at most 2/61. Unless the request sets them,
-they depend on the embedder.
+summary and the query reaches a threshold, and of its chunks those whose own cosine does. The
+thresholds apply to cosines and not to fused scores, which are at most 2/61. Unless the request sets
+them, they depend on the embedder.
 """
 
 from __future__ import annotations
@@ -30,17 +30,16 @@ from gateway.state import Backends, FoundFile, SearchQuery, SearchState, estimat
 #: hand.
 MAX_FILES_READ = 50
 
-#: Maximum number of tokens of the found files that a language model can usually read. Chosen by
-#: hand.
+#: Maximum number of tokens of the found files that most language models can read. Chosen by hand.
 MAX_TOKENS = 100_000
 
-#: Maximum number of names shown of a file. Chosen by hand.
+#: Maximum number of names shown for a file. Chosen by hand.
 MAX_SYMBOLS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """The least cosines of staged retrieval."""
+    """The minimum cosines of staged retrieval."""
 
     file: float
     chunk: float
@@ -53,7 +52,8 @@ USUAL = Thresholds(file=0.70, chunk=0.75)
 #: compared: a transformer tuned for retrieval gives 0.6 to unrelated texts, a sum of token vectors
 #: gives 0.3 to an answer. With the built-in embedder, over 614 annotated queries in source folders,
 #: staged retrieval has NDCG@10 .807 without thresholds and .803 with these; 4 % of the relevant
-#: files and 18 % of the others are below them. 0.15 loses .02 more, 0.20 .03, USUAL .78.
+#: files and 18 % of the others are below them. Thresholds of 0.15 lose .02 more, of 0.20 .03, and
+#: USUAL .78.
 THRESHOLDS = {"codelode-static-": Thresholds(file=0.10, chunk=0.10)}
 
 NO_VECTOR = (
@@ -85,7 +85,7 @@ async def staged(state: SearchState, vector: Vector | None, backends: Backends) 
 def near_files(
     compared: Sequence[FoundFile], *, least: float, limit: int
 ) -> tuple[tuple[FoundFile, ...], tuple[str, ...]]:
-    """Return the files above the threshold, best first, or a notice why there are none."""
+    """Return the files that reach the threshold, best first, or a notice why there are none."""
     ordered = sorted(compared, key=lambda file: (-file.similarity, file.repository, file.path))
     near = [file for file in ordered if file.similarity >= least]
     if ordered and not near:
@@ -101,7 +101,7 @@ async def _inside(
     *,
     least: float,
 ) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
-    """Return the chunks of the files above the threshold, or a notice why there are none."""
+    """Return the chunks of the files that reach the threshold, or a notice why there are none."""
     if not files:
         return (), ()
     options = query.options.retrieve
@@ -174,7 +174,7 @@ def _cosines(texts: Sequence[str], vector: Vector, embedder: Embedder) -> list[f
 def _imports(
     files: Iterable[FileKey], ref: RefName, graph: DependencyGraph | None
 ) -> dict[FileKey, list[str]]:
-    """Return what each file imports."""
+    """Return the targets of each file's edges in the graph."""
     if graph is None:
         return {}
     found = edges_of_files(graph.outgoing, ref, files)

@@ -1,8 +1,8 @@
-"""Keep the candidates that have all texts and expressions that the query requires, and none that it
-excludes.
+"""Keep the candidates that have all texts that the query requires and none that it excludes.
 
-Candidates are found by words and meaning, so the wanted chunk may not be among them. Files that
-have the trigrams of the required texts, which are few, are therefore read as well.
+A text is written literally or as an expression. Candidates are found by words and meaning, so the
+wanted chunk may not be among them. The few files that have the trigrams of the required texts are
+therefore read as well.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from codelode.grams import NOTHING
 from codelode.model import Candidate, Chunk, FileKey, FileQuery
 from gateway.state import Backends, SearchState, TextTest
 
-#: Maximum number of files that are read besides those of the candidates, and how many at once. By
-#: hand.
+#: Maximum number of files that are read in addition to the candidates, and of files read together.
+#: Chosen by hand.
 MAX_FILES = 200
 BATCH = 50
 
@@ -33,7 +33,7 @@ UNREAD = (
 async def with_texts(state: SearchState, test: TextTest, backends: Backends) -> SearchState:
     """Return the state with the candidates that pass the test.
 
-    If none has what is required, return all that have nothing excluded, with a remark.
+    If none has the required texts, return all that have no excluded text, with a remark.
     """
     admitted = await asyncio.to_thread(_kept, state, test.admits)
     if test.is_excluding:
@@ -61,7 +61,7 @@ def _kept(state: SearchState, is_wanted: Callable[[str], bool]) -> SearchState:
 
 
 def _unread(test: TextTest, places: Sequence[FileKey]) -> str:
-    """Return a remark about files that may have the texts and were not read; empty: none."""
+    """Return a remark if files that may have the texts were not read, else an empty text."""
     if test.needed == NOTHING:
         return UNREAD
     if (left := len(places) - MAX_FILES) <= 0:
