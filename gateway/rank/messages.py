@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-#: Fewest words of a message that count as a part of it.
+#: Minimum number of words of a message that count as a part of it.
 RUN = 3
 
-#: Most words that may be left out between two words of a run, and most characters that the text may
-#: have in their place, all in one line: `{self.max_redirects}`.
+#: Maximum number of words that may be left out between two words of a run, and of characters that
+#: the text may have in their place, all in one line: `{self.max_redirects}`.
 LEFT_OUT = 3
 GAP = 40
 
-#: Most places of a text at which a run is looked for.
+#: Maximum number of places of a text at which a run is searched for.
 MAX_PLACES = 8
 
 #: Matches words that are probably values: in quotes or brackets, numbers, and paths. Without one, a
@@ -40,7 +40,7 @@ class Message:
 
     words: Sequence[str]
     values: Sequence[bool]  # of each word: whether it is probably a value
-    begins: Sequence[str]  # of each word: how a run from there begins in a text
+    begins: Sequence[str]  # of each word: the beginning of a run from there in a text
 
     @property
     def left_out(self) -> int:
@@ -51,8 +51,8 @@ class Message:
 def message(words: Sequence[str]) -> Message:
     """Prepare the words of a message.
 
-    After the first word of a run follows the next one, unless that is a value. To look for both
-    takes half the time.
+    A run begins with its first two words, or only one if the second is a value: searching for two
+    words takes half the time.
     """
     values = [_VALUE.match(word) is not None for word in words]
     pairs = zip_longest(words, words[1:], values[1:], fillvalue="")
@@ -63,7 +63,7 @@ def message(words: Sequence[str]) -> Message:
 
 
 def longest_run(message: Message, text: str) -> int:
-    """Return how many words the longest run has that the text has in this order; 0 below RUN.
+    """Return the length, in words, of the longest run that is in the text; 0 if it is below RUN.
 
     If the message has values, words between two others may be left out, and those that are values
     count: `unknown command %q for %q` has all five words of `unknown command "a" for "b"`.
@@ -125,5 +125,5 @@ def _gap(words: Sequence[str], text: str, at: int) -> tuple[int, int] | None:
 
 
 def _ends_in_value(message: Message, end: int, text: str, at: int) -> bool:
-    """Return whether a value comes next, in whose place the text has a placeholder."""
+    """Return whether the next word is a value for which the text has a placeholder."""
     return message.values[end] and _PLACEHOLDER.match(text, at + 1) is not None
