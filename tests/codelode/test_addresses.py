@@ -157,7 +157,7 @@ def test_a_neighbour_whose_name_starts_alike_is_not_below(repository, tmp_path):
     assert raised.value.message.count("/") == str(repository).count("/")
 
 
-def test_outside_the_listed_folders_existence_is_not_told(tmp_path):
+def test_errors_do_not_reveal_whether_paths_outside_the_allowed_folders_exist(tmp_path):
     (tmp_path / "allowed").mkdir()
     (tmp_path / "there").mkdir()
     messages = set()

@@ -201,7 +201,7 @@ def test_an_option_that_does_not_exist_is_refused_by_name(client, gateway, optio
         ({"analyze": {"rewrite": "yes"}}, "options.analyze.rewrite: 'yes' is no true or false"),
     ],
 )
-def test_a_refused_option_says_which_there_are_or_what_it_takes(client, options, told):
+def test_the_error_for_a_refused_option_lists_the_options_or_valid_values(client, options, told):
     with pytest.raises(errors.InvalidQuery) as caught:
         client.search("retry", options=options)
 
@@ -245,7 +245,7 @@ def test_a_hit_has_the_lines_around_it(client, gateway):
     assert client.search("retry")[0].passage is None
 
 
-def test_a_context_is_a_text_with_what_it_was_made_from(client, gateway):
+def test_a_context_is_a_text_with_its_sources(client, gateway):
     made = client.context(
         "retry", budget_tokens=3_000, languages=["go"], options={"assemble": {"compact": True}}
     )
@@ -340,7 +340,7 @@ def test_index_without_waiting_returns_the_run_as_it_was_created(client, gateway
     assert len(gateway.requests) == 1
 
 
-def test_watch_goes_on_after_the_gateway_went_away(client, gateway, make_run):
+def test_watch_continues_after_an_outage_of_the_gateway(client, gateway, make_run):
     gateway.watches = [
         [make_run("pulling"), "break"],
         ["break"],
@@ -352,7 +352,7 @@ def test_watch_goes_on_after_the_gateway_went_away(client, gateway, make_run):
     assert states == [RunState.PULLING, RunState.COMPLETE]  # nothing twice
 
 
-def test_watch_goes_on_when_the_stream_just_ends(client, gateway, make_run):
+def test_watch_continues_if_the_stream_just_ends(client, gateway, make_run):
     gateway.watches = [[make_run("pulling")], [], [make_run("failed", error="no such branch")]]
 
     *_, last = client.watch("r1")
@@ -373,13 +373,15 @@ def test_watch_survives_a_restart_of_the_server_on_its_port(client, gateway, mak
     assert states[-1] is RunState.COMPLETE
 
 
-def test_watch_gives_up_when_nobody_answers_for_long(connect, closed_port, monkeypatch):
+def test_watch_fails_after_a_long_time_without_an_answer(connect, closed_port, monkeypatch):
     monkeypatch.setattr(watching, "WATCH_TIMEOUT_S", 0.3)
     with connect(f"127.0.0.1:{closed_port}") as client, pytest.raises(errors.Unavailable):
         list(client.watch("r1"))
 
 
-def test_watch_tells_once_that_nothing_answers_and_goes_on(client, gateway, make_run, monkeypatch):
+def test_watch_reports_once_that_nothing_answers_and_continues(
+    client, gateway, make_run, monkeypatch
+):
     monkeypatch.setattr(watching, "WATCH_SILENCE_S", 0.0)
     gateway.watches = [
         [make_run("pulling"), "break"],
@@ -648,7 +650,7 @@ def test_both_clients_have_the_same_methods_with_the_same_arguments():
     assert public(Client) == public(AsyncClient)
 
 
-def test_every_method_says_what_it_does():
+def test_every_method_has_a_docstring():
     methods = inspect.getmembers(Client, inspect.isfunction)
 
     assert [name for name, method in methods if name[0] != "_" and not inspect.getdoc(method)] == []

@@ -81,7 +81,7 @@ def test_a_name_is_only_text_in_markdown(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("format_", ["console", "json"])
-def test_a_log_line_stays_one_line_whatever_a_file_is_called(format_):
+def test_a_log_line_stays_one_line_for_any_file_name(format_):
     program = (
         "import structlog, sys\n"
         "from codelode import logs, settings\n"

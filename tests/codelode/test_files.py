@@ -41,7 +41,7 @@ def test_others_lose_their_rights_to_a_folder_that_exists(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
-def test_a_folder_of_another_user_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_folder_of_another_user_is_not_changed(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir(mode=0o755)
     os.chown(folder, 65534, 65534)

@@ -74,7 +74,7 @@ def test_the_limit_cuts_off_the_farthest_and_adds_a_notice():
     assert walk(graph, REPO, DEFAULT_REF, ["a"], depth=2, reverse=False, limit=4)[1] is False
 
 
-def test_names_outside_are_told_of_the_start_alone():
+def test_external_targets_are_listed_only_for_the_start():
     graph = graph_of()
     for path, end in (("a", "b"), ("b", "c")):
         outside = Edge(path, f"lib.{path}", EdgeKind.IMPORTS, is_external=True)
@@ -104,7 +104,7 @@ def test_a_level_is_read_at_once_as_far_as_there_is_room():
     assert graph.reads == 2 + 2  # sixteen files of the second level fill it
 
 
-def test_of_a_hub_no_more_is_read_than_can_be_told():
+def test_only_as_many_edges_of_a_hub_are_read_as_can_be_shown():
     graph = graph_of(*((f"b{n:03}", "hub") for n in range(500)))
     asked = []
 

@@ -70,7 +70,7 @@ def test_a_random_half_that_the_access_file_grants_is_described_by_its_entries()
     assert cover(half, Known(frozenset(NAMES))) is None
 
 
-def test_many_keys_with_random_bounds_leave_the_groups_of_others_as_they_are():
+def test_many_keys_with_random_bounds_do_not_change_the_groups_of_others():
     """Most repositories match more keys than give groups, and hardly two match the same ones."""
     listed = (("**1", "**2", "**3", "**4", "**5"),)
     of_keys = undescribed([f"**{number % 97}", f"**{number % 89}?"] for number in range(10_000))

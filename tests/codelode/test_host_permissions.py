@@ -61,7 +61,7 @@ grants = st.dictionaries(names, st.sets(st.integers(0, 40)))
 
 
 @given(st.integers(0, 41), grants, st.dictionaries(names, names))
-def test_permissions_come_back_as_they_were_packed(count, granted, emails):
+def test_permissions_are_unpacked_as_they_were_packed(count, granted, emails):
     built = PermissionsBuilder()
     for number in range(count):
         built.repository(str(number), [f"https://h/a/r{number}"])

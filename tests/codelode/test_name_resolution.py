@@ -132,6 +132,6 @@ def test_a_common_name_resolves_to_a_bounded_number_of_definitions():
     assert len(found) == MAX_BY_NAME
 
 
-def test_files_that_stand_for_their_folder_reexport_what_they_import():
+def test_files_that_represent_their_folder_reexport_their_imports():
     assert all(map(reexports, ["a/__init__.py", "web/index.ts", "src/lib.rs", "m/mod.rs"]))
     assert not reexports("a/init_db.py")

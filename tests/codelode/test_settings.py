@@ -55,13 +55,13 @@ def test_a_mistyped_url_names_its_variable_and_a_right_example(monkeypatch, name
         ("CACHE_URL", ""),
     ],
 )
-def test_a_right_url_is_taken_as_it_is(monkeypatch, name, url):
+def test_a_valid_url_is_accepted_unchanged(monkeypatch, name, url):
     monkeypatch.setenv(f"CODELODE_{name}", url)
 
     assert getattr(load(), name.lower()) == url
 
 
-def test_a_process_that_asks_no_gateway_starts_whatever_its_address_is(monkeypatch):
+def test_an_empty_gateway_address_does_not_prevent_a_start(monkeypatch):
     monkeypatch.setenv("CODELODE_SERVER", "")
 
     assert load().server == ""
@@ -94,7 +94,7 @@ def test_an_unknown_variable_is_reported_with_the_most_similar_setting(name, nea
     assert unknown_variables({name: "x", "HOME": "/", "CODELODE_WINDOW": "1"}) == {name: nearest}
 
 
-def test_a_setting_is_read_however_it_is_capitalised():
+def test_the_case_of_a_variable_does_not_matter():
     assert unknown_variables({f"codelode_{name}": "" for name in Settings.model_fields}) == {}
 
 
@@ -104,7 +104,7 @@ def test_variables_that_kubernetes_sets_are_not_reported_as_misspelt():
     assert unknown_variables(dict.fromkeys(said, "")) == {}
 
 
-def test_every_variable_that_the_project_names_is_read_by_somebody():
+def test_every_variable_that_the_project_names_is_read_somewhere():
     root = Path(__file__).parents[2]
     files = [
         *(root / "docker-compose.yml", root / "README.md", *(root / "docs").glob("*.md")),

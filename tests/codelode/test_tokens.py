@@ -101,7 +101,7 @@ def test_terms_of_two_texts_are_the_terms_of_each(first, second):
 
 
 @given(st.text(st.characters(max_codepoint=127)))
-def test_runs_of_a_text_in_ascii_are_those_it_has_among_others(text):
+def test_an_ascii_text_has_the_same_runs_as_among_other_texts(text):
     assert runs(text) == runs(f"{text} é")[:-1]
 
 

@@ -38,7 +38,7 @@ async def test_each_name_has_its_own_bucket(counts):
         assert [await counts.take(name, str(call), SLOW) for call in range(3)] == [0, 0, 0]
 
 
-async def test_tokens_come_back(counts):
+async def test_tokens_are_refilled(counts):
     fast = CallLimit(per_minute=60_000, burst=1)
     for _ in range(20):
         while wait := await counts.take("a", "", fast):
@@ -53,7 +53,7 @@ async def test_only_so_many_calls_are_at_work_at_once(counts):
     assert [await counts.take("a", call, two) for call in "zx"] == [0, None]
 
 
-async def test_a_call_that_is_refused_takes_no_token_and_no_place(counts):
+async def test_a_refused_call_consumes_no_token_and_no_slot(counts):
     limit = CallLimit(per_minute=1, burst=2, at_once=1)
     assert [await counts.take("a", call, limit) for call in "xyz"] == [0, None, None]
     await counts.release("a", "x")

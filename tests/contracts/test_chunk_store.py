@@ -394,7 +394,7 @@ async def test_an_index_is_of_the_embedder_of_its_first_chunks(opened):
         await misled.found("shared")
 
 
-async def test_of_two_embedders_that_bring_the_first_chunks_one_wins(opened):
+async def test_only_one_of_two_embedders_can_write_the_first_chunks(opened):
     writers = {dim: opened(dim, f"embedder-{dim}") for dim in (3, 5)}
     for sides in writers.values():
         sides.store.replace([gone("a.py")])
@@ -480,7 +480,7 @@ async def test_a_query_without_vector_searches_keywords_only(index):
     assert await index.paths("shared", np.zeros(DIM, np.float32)) == ["a.py"]
 
 
-async def test_each_side_brings_its_best_up_to_the_limit(index):
+async def test_each_result_list_contributes_its_best_up_to_the_limit(index):
     worded = [chunk(f"w{i}.py", "shared " * (i + 1) + "pad " * (9 - i)) for i in range(9)]
     turned = [np.array([np.cos(i / 9), np.sin(i / 9), 0, 0]) for i in range(9)]
     index.store.replace(placed(*worded, vectors=turned))
@@ -493,7 +493,7 @@ async def test_each_side_brings_its_best_up_to_the_limit(index):
     assert len({hit.chunk.id for hit in hits}) == len(hits) == 6
 
 
-async def test_both_sides_tell_what_they_found_whatever_each_counts(index):
+async def test_hits_have_the_scores_of_both_result_lists_for_any_alpha(index):
     index.store.replace(placed(chunk("a.py"), chunk("b.py", "else"), vectors=[EAST, NORTH]))
 
     for alpha in (0, 0.5, 1):
@@ -899,7 +899,7 @@ async def test_owners_and_groups_admit_what_is_visible_whatever_was_registered_s
     assert by_id(both) == by_id(filter(is_inside, await many.found("shared", NORTHEAST, limit=200)))
 
 
-async def test_a_repository_of_another_owner_is_seen_by_those_who_see_that_owner(many):
+async def test_a_repository_of_another_owner_is_visible_to_callers_who_see_that_owner(many):
     before, after = REPOSITORIES[0], RepositoryName("team1/moved")
     others = frozenset(REPOSITORIES) - {before}
     many.store.replace(placed(chunk("moved.py", "shared", repository=after)))
@@ -947,7 +947,7 @@ async def test_a_file_that_is_written_with_other_groups_replaces_that_with_the_f
         assert len(index.ids(repository=names[0])) == 1
 
 
-async def test_a_visibility_of_thousands_of_repositories_admits_exactly_those(many):
+async def test_a_visibility_of_thousands_of_repositories_admits_exactly_these(many):
     elsewhere = [RepositoryName(f"team{number}/elsewhere") for number in range(5_000)]
     for inside in (REPOSITORIES[::2], REPOSITORIES[:1], []):
         seen = Visibility.of([*elsewhere, *inside])

@@ -59,7 +59,7 @@ def test_nothing_asked_is_nothing_answered(cache):
     assert cache.get([]) == ()
 
 
-def test_a_later_value_takes_the_place_of_an_earlier(cache):
+def test_a_later_value_replaces_an_earlier_one(cache):
     cache.put({key(1): b"old"})
     cache.put({key(1): b"new"})
     assert cache.get([key(1)]) == (b"new",)

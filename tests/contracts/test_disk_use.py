@@ -19,7 +19,7 @@ def sizes(request):
     return RedisDiskUse(request.getfixturevalue("redis"))
 
 
-def test_parts_come_back_in_the_order_of_their_groups(sizes):
+def test_parts_are_returned_in_the_order_of_their_groups(sizes):
     assert sizes.parts() == ()
     sizes.record(MIRRORS, [CLONES])
     sizes.record(INDEX, [VECTORS, TEXTS])

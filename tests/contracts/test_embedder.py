@@ -92,7 +92,7 @@ def test_a_query_is_a_unit_vector_comparable_with_documents(embedder):
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", "{}();"])
-def test_a_text_without_a_word_is_a_zero_row(embedder, text):
+def test_a_text_without_words_gives_a_zero_row(embedder, text):
     vectors = embedder.embed_documents([text, TEXTS[0]])
     assert not vectors[0].any()
     assert vectors[1].any()

@@ -39,7 +39,7 @@ async def test_a_value_ends_by_itself(values):
     assert await values.take("a") is None
 
 
-async def test_one_of_concurrent_callers_takes_a_value(values):
+async def test_only_one_of_concurrent_callers_takes_a_value(values):
     await values.put("a", b"one", ttl_s=LONG_S)
     taken = await asyncio.gather(*(values.take("a") for _ in range(20)))
 

@@ -868,7 +868,7 @@ def test_every_face_names_the_repositories_with_copies(running, face):
     assert {"src/retry.js", "vendor/retry.js"} <= {hit["path"] for hit in hits}
 
 
-def test_pages_go_on_where_the_face_says(running, face):
+def test_the_page_token_of_a_face_leads_to_the_next_page(running, face):
     first = face.ask("search", SearchRequest("retry", top_k=1))
     second = SearchRequest("retry", top_k=1, page_token=first["next_page_token"])
 

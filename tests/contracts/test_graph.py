@@ -59,7 +59,7 @@ def test_no_paths_are_answered_with_nothing(graph):
     assert graph.incoming(REPO, MAIN, []) == {}
 
 
-def test_replacing_takes_old_edges_from_both_directions(graph):
+def test_replacing_removes_old_edges_in_both_directions(graph):
     graph.replace(REPO, [MAIN], {"a.py": imports("a.py", "b.py", "c.py")})
     graph.replace(REPO, [MAIN], {"a.py": imports("a.py", "c.py", "d.py")})
 
@@ -330,7 +330,7 @@ def test_a_reader_never_mixes_a_removed_repository_with_its_successor(redis):
         thread.join()
 
 
-def test_reading_takes_two_round_trips_however_many_paths(redis, redis_url):
+def test_reading_any_number_of_paths_takes_two_round_trips(redis, redis_url):
     paths = [f"{number}.py" for number in range(2500)]
     for path in paths:
         RedisGraph(redis).replace(REPO, [MAIN], {path: imports(path, "a.py", "b.py", path)})

@@ -109,7 +109,7 @@ def test_vectors_come_with_their_places(stock):
     assert [one.path for one in vectors(stock, [LIB], MAIN)] == ["c.py"]
 
 
-def test_of_many_vectors_those_with_the_smallest_ids_come(stock):
+def test_the_vectors_with_the_smallest_ids_are_sampled(stock):
     stock.store.replace([file("a.py", *map(str, range(30)))])
     every = sorted(one.id for one in vectors(stock, [APP], MAIN))
 

@@ -433,7 +433,7 @@ def test_a_ref_is_not_planned_while_it_is_removed_and_is_new_afterwards(ledger):
     assert [record.path for record in ledger.all(APP, RefName("dev"))] == [item(2).path]
 
 
-def test_a_repository_that_is_removed_takes_its_leaving_refs_along(ledger):
+def test_removing_a_repository_ends_the_removals_of_its_refs(ledger):
     with_refs(ledger, "main", "dev")
     ledger.remove_ref(APP, RefName("dev"))
     ledger.unregister(APP)
@@ -441,7 +441,7 @@ def test_a_repository_that_is_removed_takes_its_leaving_refs_along(ledger):
     assert list(ledger.all(APP, RefName("dev"))) == []
 
 
-def test_a_repository_of_which_nothing_was_planned_is_withdrawn_with_its_run(ledger):
+def test_a_repository_without_a_plan_is_withdrawn_with_its_run(ledger):
     ledger.set_patterns(APP, include=["src/"])
     run = ledger.create(APP, RefName("typo"))
     ledger.end(run.id, RunState.FAILED, "there is no branch", withdraws=True)
@@ -656,7 +656,7 @@ def test_a_run_that_only_writes_new_groups_takes_no_other_request(ledger):
     assert ledger.create(APP, DEFAULT_REF).id == plain.id
 
 
-def test_an_active_run_keeps_what_it_redoes(ledger):
+def test_a_run_in_progress_keeps_its_reprocessing(ledger):
     run = ledger.create(APP, DEFAULT_REF, reprocess=[Reprocess.FAILED])
     assert ledger.run(run.id).reprocess == (Reprocess.FAILED,)
 
@@ -827,7 +827,7 @@ def test_a_file_that_is_left_out_when_it_was_read_is_skipped_and_not_done(ledger
     assert (status.files, status.skipped) == (over.done, over.skipped)
 
 
-def test_a_run_of_which_nothing_is_left_but_what_is_left_out_is_complete(ledger):
+def test_a_run_with_only_skipped_files_is_complete(ledger):
     run, _ = start(ledger, item(1))
     read = FileRecord(item(1).path, item(1).blob, FileState.SKIPPED, "binary")
     assert ledger.done(run.id, [read]).is_over
@@ -835,7 +835,7 @@ def test_a_run_of_which_nothing_is_left_but_what_is_left_out_is_complete(ledger)
     assert (over.state, over.total, over.done, over.skipped) == (RunState.COMPLETE, 0, 0, 1)
 
 
-def test_summaries_are_counted_once_in_the_run_and_as_they_stand_in_the_ref(ledger):
+def test_summaries_are_counted_once_per_run_and_by_their_present_state_per_ref(ledger):
     work = item(1)
     run, _ = start(ledger, item(0), work)
     first = replace(indexed(item(0)), summaries=5, summaries_missing=2)
@@ -1132,7 +1132,7 @@ def test_files_that_were_put_off_are_anybodys_and_what_was_in_vain_was_no_attemp
     assert ledger.begin(run.id, paths, worker="b", stage="store") == (1, HELD)
 
 
-def test_a_run_says_what_it_waits_for_until_a_file_comes_through(ledger):
+def test_a_run_shows_what_it_waits_for_until_a_file_is_stored(ledger):
     run, _ = start(ledger, item(1), item(2), item(3))
     paths = [item(number).path for number in (1, 2, 3)]
     ledger.begin(run.id, paths, worker="a", stage="store")
@@ -1381,7 +1381,7 @@ def test_a_file_planned_again_with_its_content_stays_counted_until_it_is_done(le
     assert after.health == before.health == (LanguageHealth("python", ok=2),)
 
 
-def test_what_a_run_that_ended_had_left_is_due_however_often_it_is_planned(ledger):
+def test_unfinished_files_of_an_ended_run_stay_due_over_several_plans(ledger):
     drain(ledger, *start(ledger, item(1), item(2), item(3)))
     run, _ = start(ledger, item(1), item(2), item(3))
     ledger.done(run.id, [indexed(item(2))])
@@ -1432,7 +1432,7 @@ def test_a_due_file_can_be_doubted(ledger):
     assert (status.files, status.pending, due(ledger)) == (0, 1, set())
 
 
-def test_due_records_of_older_releases_keep_what_they_say(redis):
+def test_due_records_of_older_releases_are_still_read(redis):
     ledger = RedisLedger(redis)
     ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
     drain(ledger, *start(ledger, item(1), item(2)))
@@ -1632,7 +1632,7 @@ def test_what_older_releases_wrote_of_a_repository_is_read(redis):
 
 
 @pytest.mark.server
-def test_of_many_runs_only_those_that_are_over_are_forgotten(redis, monkeypatch):
+def test_only_finished_runs_are_forgotten(redis, monkeypatch):
     """Thousands may wait at once, when the repositories of a code host are discovered."""
     monkeypatch.setattr(ledger_module, "RUNS_KEPT", 3)
     monkeypatch.setattr(ledger_module, "RUNS_TRIMMED", 2)

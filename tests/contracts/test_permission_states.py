@@ -86,7 +86,7 @@ def test_a_connection_that_is_dropped_or_moved_loses_what_was_stored(states):
     assert states.permissions("work") is None
 
 
-def test_the_teams_of_a_connection_come_back_until_it_is_dropped_or_moved(states):
+def test_the_teams_of_a_connection_are_kept_until_it_is_dropped_or_moved(states):
     states.declare([DECLARED, OTHER])
     assert states.teams("work") is None
     found = FoundTeams("1", (("17", "23"), ("42",)))

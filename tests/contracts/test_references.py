@@ -46,7 +46,7 @@ def test_a_use_is_found_without_its_lines_and_read_with_them(index):
     assert index.files(REPO, MAIN, ["c run"]) == {"c run": ("a.py", "b.py")}
 
 
-def test_what_nobody_uses_has_no_files_and_what_uses_nothing_no_names(index):
+def test_unused_names_have_no_files_and_files_without_uses_no_names(index):
     index.replace(REPO, [MAIN], {"a.py": ["c run"], "empty.py": []})
 
     assert index.files(REPO, MAIN, ["c never"]) == {"c never": ()}
@@ -55,7 +55,7 @@ def test_what_nobody_uses_has_no_files_and_what_uses_nothing_no_names(index):
     assert index.names(REPO, MAIN, []) == {}
 
 
-def test_replacing_takes_the_old_names_away(index):
+def test_replacing_removes_the_old_names(index):
     index.replace(REPO, [MAIN], {"a.py": ["c old", "c both"]})
     index.replace(REPO, [MAIN], {"a.py": ["c new", "c both"]})
 

@@ -140,7 +140,7 @@ def test_a_request_that_waits_is_not_weakened_by_a_later_one(states):
     assert only(states).mode is Mode.PLAN
 
 
-def test_the_interval_grows_while_there_is_no_news_to_a_bound_or_not_at_all():
+def test_without_news_the_interval_grows_up_to_its_bound_if_there_is_one():
     def interval_s(declared, unchanged):
         return SourceState(declared, SourceOutcome(unchanged=unchanged)).interval_s
 

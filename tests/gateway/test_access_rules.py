@@ -347,7 +347,7 @@ globs = st.sampled_from(["a", "*", "**", "pay/*", "pay/a", "pay/**"])
     bounds=st.lists(st.lists(globs, min_size=1, max_size=2).map(tuple), max_size=2).map(tuple),
     entry=st.lists(globs, max_size=2).map(tuple),
 )
-async def test_nobody_but_an_admin_sees_what_has_no_label_and_nobody_leaves_its_bounds(
+async def test_only_admins_see_unlabelled_repositories_and_nobody_exceeds_the_bounds_of_a_key(
     labels, role, bounds, entry
 ):
     ledger = MemoryLedger()
@@ -393,7 +393,7 @@ async def test_changes_of_labels_repositories_and_rules_are_followed(ledger):
     assert await seen() == set()
 
 
-async def test_an_owner_of_whom_all_is_visible_stands_for_its_repositories_until_one_is_hidden(
+async def test_a_visible_owner_replaces_its_repositories_until_one_is_hidden(
     ledger,
 ):
     names = [f"pay__r{number}" for number in range(9)]
@@ -411,7 +411,7 @@ async def test_an_owner_of_whom_all_is_visible_stands_for_its_repositories_until
     assert after.cover() == (("pay/",), (), ("pay/hidden",))
 
 
-async def test_admins_are_told_of_callers_whose_filters_are_long_until_groups_shorten_them(
+async def test_the_status_warns_admins_of_long_filters_until_groups_shorten_them(
     ledger, monkeypatch
 ):
     names = [f"repo{number:04}" for number in range(4_000)]
@@ -577,7 +577,7 @@ async def test_a_plan_cannot_tell_a_hidden_name_from_a_free_one(dependencies):
     assert len(refusals) == 1
 
 
-async def test_a_new_key_says_what_it_does_not_see(dependencies):
+async def test_the_answer_for_a_new_key_says_what_it_does_not_see(dependencies):
     registered(
         dependencies.ledger,
         pay__a=Label.INTERNAL,

@@ -246,7 +246,7 @@ async def test_a_hidden_repository_is_as_external_as_one_that_is_not_indexed(wor
     assert await ask(world, sync, repository=MAKER, reverse=True, principal=only) == ()
 
 
-async def test_a_package_within_another_hides_that_one_only_from_those_who_see_it(world):
+async def test_a_nested_package_shadows_the_outer_one_only_for_callers_who_see_it(world):
     client = "package client\n\nfunc Dial() {}\n"
     world.index(MAKER, {"go.mod": "module example.org/acme\n", "sdk/client/client.go": client})
     text = 'package main\n\nimport "example.org/acme/sdk/client"\n\nfunc main() { client.Dial() }\n'

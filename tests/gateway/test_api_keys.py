@@ -161,7 +161,7 @@ async def test_a_key_is_checked_even_where_no_token_is_required(dependencies, tm
     assert of_reader is grpc.StatusCode.PERMISSION_DENIED
 
 
-async def test_an_expired_key_is_refused_and_says_so_only_to_its_owner(keys):
+async def test_an_expired_key_is_refused_and_only_its_owner_learns_the_reason(keys):
     now = [1_000.0]
     check = KeyAuthenticator(keys, now=lambda: now[0])
     key = stored(keys, expires_at=2_000.0)
@@ -533,7 +533,7 @@ async def test_concurrent_callers_share_a_reading_and_errors_are_not_kept():
     assert await cache.get("k") == 3
 
 
-async def test_a_caller_that_gives_up_takes_nothing_from_the_others():
+async def test_a_caller_that_gives_up_does_not_affect_the_others():
     cache = FreshCache(lambda key: key)
     first = asyncio.create_task(cache.get("k"))
     second = asyncio.create_task(cache.get("k"))

@@ -427,7 +427,7 @@ def test_a_page_of_compact_hits_is_full_and_the_next_one_repeats_none():
     assert [len(page.ranking) for page in pages] == [3, 3]
 
 
-def test_a_hit_inside_a_long_function_names_the_line_on_which_that_begins():
+def test_a_hit_inside_a_long_function_shows_the_line_on_which_the_function_begins():
     _, hits = asked_for("a.py", PYTHON)
 
     assert {(hit.chunk.symbol, hit.line) for hit in hits[1:]} == {("Session.get", 12)}

@@ -92,7 +92,7 @@ async def test_a_certificate_of_another_authority_is_refused(ask, servers, tmp_p
             await ask(authority.issue("ci.example", file="client"))
 
 
-async def test_a_certificate_without_an_alternative_name_names_nobody(ask, clients):
+async def test_a_certificate_without_an_alternative_name_identifies_no_caller(ask, clients):
     with pytest.raises(Unauthenticated):
         await ask(clients.issue(common_name="admin"))
 
@@ -137,7 +137,7 @@ FORGED = (
 )
 
 
-async def test_headers_of_a_proxy_name_nobody(dependencies, tmp_path):
+async def test_headers_of_a_proxy_identify_no_caller(dependencies, tmp_path):
     behind = Settings(
         listen=f"{HOST}:0", data=tmp_path, token="sesame", tls_terminated_by_proxy=True
     )
@@ -154,7 +154,7 @@ async def test_headers_of_a_proxy_name_nobody(dependencies, tmp_path):
         await gateway.stop(grace_s=0)
 
 
-async def test_headers_of_a_proxy_name_nobody_over_http(tmp_path):
+async def test_headers_of_a_proxy_identify_no_caller_over_http(tmp_path):
     async with serving(tmp_path, tls_terminated_by_proxy=True) as (client, _):
         del client.headers["authorization"]
         for header in FORGED:

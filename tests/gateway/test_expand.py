@@ -314,7 +314,7 @@ def test_a_class_encloses_its_methods(file):
     assert enclosing(file[1], file) == (5, 10)
 
 
-def test_lines_before_and_after_are_those_asked_for_within_the_file(file):
+def test_the_requested_lines_before_and_after_are_shown_within_the_file(file):
     found = passage(file[4], file, options=Expand(before_lines=2, after_lines=9))
 
     assert (found.start_line, found.end_line) == (9, 12)

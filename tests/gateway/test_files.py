@@ -57,7 +57,7 @@ def lines_of(text):
 
 
 @pytest.mark.parametrize("path", [*REAL, "windows.py", "gaps.py"])
-def test_the_whole_text_comes_back(read, path):
+def test_the_whole_text_is_returned(read, path):
     found = read(path)
 
     expected = lines_of(FILES[path])
@@ -77,7 +77,7 @@ def test_lines_come_with_their_place_and_commit(read):
     assert read("codelode/model.py", 10).start_line == 10
 
 
-def test_a_commit_stands_for_the_ref_that_is_indexed_at_it(read):
+def test_a_commit_means_the_ref_that_is_indexed_at_it(read):
     commit = blob("acme/app")
 
     assert read("gaps.py", ref=commit) == read("gaps.py", ref="main")

@@ -60,7 +60,7 @@ async def test_following_outlives_any_error_of_a_parser(tmp_path, monkeypatch):
         following.cancel()
 
 
-async def test_a_value_that_is_refused_is_told_again_and_each_reason_logged_once(
+async def test_a_refused_value_is_reported_each_time_and_each_reason_logged_once(
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr(followed, "FOLLOW_INTERVAL_S", 0.001)

@@ -184,7 +184,7 @@ async def test_callers_under_an_alias_are_distinguished_by_its_origin(aliased):
     assert "take → load imported 1" in await aliased("src/store.py", "callers")
 
 
-async def test_calls_name_what_is_meant_and_not_what_is_written(aliased):
+async def test_calls_have_the_resolved_name_instead_of_the_written_one(aliased):
     assert await aliased("take", "calls", depth=1) == ["take → load imported 1"]
     assert await aliased("again", "calls", depth=1) == ["again → load exact 1"]
 
@@ -197,12 +197,12 @@ async def test_bases_under_another_name_are_inherited(aliased):
     ]
 
 
-async def test_a_default_export_is_called_by_whatever_name(aliased):
+async def test_a_default_export_is_resolved_under_any_name(aliased):
     assert await aliased("paint", "callers") == ["show → paint exact 1"]
     assert await aliased("show", "calls") == ["show → paint exact 1"]
 
 
-async def test_who_takes_from_a_package_is_found_from_its_repository(ask):
+async def test_the_users_of_a_package_are_found_from_its_repository(ask):
     found = await ask("app.js", "cross_repository", repository=THERE, reverse=True)
 
     assert found == ["src/app.py → npm:ui name 1"]

@@ -77,7 +77,7 @@ async def test_an_unknown_language_and_a_long_text_have_no_colours(highlighter):
 
 
 @pytest.mark.slow
-async def test_a_text_that_takes_too_long_is_given_up_and_the_next_one_is_highlighted():
+async def test_a_text_that_takes_too_long_is_aborted_and_the_next_one_is_highlighted():
     highlighter = Highlighter(limit_s=0.5)
     try:
         assert await highlighter.lines(ENDLESS) is None

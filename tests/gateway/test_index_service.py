@@ -137,7 +137,7 @@ async def test_registering_again_keeps_the_default_ref_that_was_found(indexing, 
     assert ledger.get(NAME).default_ref == "main"
 
 
-async def test_another_default_ref_is_indexed_by_a_run_of_its_own(indexing, ledger, jobs):
+async def test_a_new_default_ref_is_indexed_by_a_separate_run(indexing, ledger, jobs):
     ledger.register(Repository(NAME, URL, MAIN))
     asked = index_pb2.SetDefaultRefRequest(repository=NAME, ref="dev")
 

@@ -146,7 +146,9 @@ async def test_wrong_credentials_are_limited_and_right_ones_are_not(dependencies
         assert await asked(()) is CODE.UNAUTHENTICATED
 
 
-async def test_calls_without_credentials_are_limited_and_block_nobody_else(dependencies, tmp_path):
+async def test_calls_without_credentials_are_limited_without_blocking_others(
+    dependencies, tmp_path
+):
     async with serving(dependencies, tmp_path, wrong_credentials_per_minute=18) as channel:
         stub = search_pb2_grpc.SearchServiceStub(channel)
 

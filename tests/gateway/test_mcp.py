@@ -307,7 +307,7 @@ def _cancel(gateway, run):
     gateway._dependencies.ledger.end(run, RunState.CANCELLED, "")
 
 
-async def test_a_gateway_that_stops_answers_that_the_run_goes_on(tmp_path):
+async def test_a_stopping_gateway_says_that_the_run_continues(tmp_path):
     async with serving(tmp_path) as (client, gateway):
         start = call("index", url="https://host.example/acme/new", wait_s=100)
         answering = asyncio.create_task(said(client, start))

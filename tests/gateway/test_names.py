@@ -139,7 +139,7 @@ async def test_a_definition_without_uses_says_what_counts_as_a_use(references):
     )
 
 
-async def test_a_list_that_is_cut_says_so(symbols):
+async def test_a_notice_says_that_a_list_was_cut(symbols):
     found, answer = await symbols("get", limit=2)
 
     assert len(found) == 2
@@ -349,7 +349,7 @@ async def test_uses_and_definitions_in_hidden_repositories_stay_hidden(reference
     assert found == []
 
 
-async def test_a_list_of_uses_that_is_cut_says_so(references):
+async def test_a_notice_says_that_a_list_of_uses_was_cut(references):
     found, answer = await references("load", limit=2)
 
     assert len(found) == 2

@@ -509,7 +509,7 @@ async def principal(gateway, token):
         return await logged_principal(client.status())
 
 
-async def test_a_gateway_takes_tokens_of_the_issuer_beside_its_own(gateway, issuer):
+async def test_a_gateway_accepts_tokens_of_the_issuer_and_its_own(gateway, issuer):
     assert await principal(gateway, issuer.token()) == "user:ann@example.org"
     assert await principal(gateway, "sesame") == "token"
     for wrong in (

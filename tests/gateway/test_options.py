@@ -72,7 +72,7 @@ def test_not_a_number_is_out_of_bounds(name):
 
 
 @pytest.mark.parametrize("name", [*choose.CHOICES, "preset"])
-def test_a_choice_that_does_not_exist_shows_those_that_do(name):
+def test_the_error_for_an_unknown_choice_lists_the_known_ones(name):
     stage, _, field = name.partition(".")
     given = {stage: {field: "best"}} if field else {"preset": "best"}
 
@@ -110,7 +110,7 @@ def test_options_of_the_fused_ranker_choose_it(given):
     assert options(linear).rank.ranker is Ranker.LINEAR
 
 
-def test_a_context_brings_related_files_and_leaves_out_poor_chunks():
+def test_a_context_includes_related_files_and_omits_chunks_of_low_quality():
     made = options(for_context=True)
 
     assert (made.expand.related, made.assemble.min_quality) == (10, 0.3)

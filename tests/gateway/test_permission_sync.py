@@ -170,7 +170,7 @@ def plan(catalog, name, *, groups):
     catalog.plan(run.id, manifest, ref=RefName("main"), fingerprint="")
 
 
-async def test_what_the_host_does_not_list_is_closed_whatever_its_label(world):
+async def test_a_repository_that_the_host_does_not_list_is_closed_despite_its_label(world):
     world.catalog.set_label("acme/gone", Label.PUBLIC)
     world.grant(ann=["app"])
 

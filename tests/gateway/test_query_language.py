@@ -552,7 +552,7 @@ def grep(world):
     return found
 
 
-async def test_a_pattern_may_begin_with_filters_and_the_summary_says_so(grep):
+async def test_a_pattern_may_begin_with_filters_which_the_summary_reports(grep):
     found, summary = await grep("lang:go repo:acme/* func [A-Z]")
 
     assert found == ["acme/app src/api/retry.go"]
@@ -608,7 +608,7 @@ def test_many_texts_are_searched_as_words():
     assert parts_of('-"a" ' * 21 + "retry").texts == ()
 
 
-async def test_an_answer_says_which_filters_were_read(ask, world):
+async def test_an_answer_reports_the_filters_in_its_query(ask, world):
     told = "'lang:go -repo:acme/*' was read as filters; in quotes it is searched as text"
 
     for _ in range(2):  # the second one is cached
@@ -796,7 +796,7 @@ async def test_a_glob_is_not_answered_with_what_another_caller_sees(ask):
     assert {one.repository for one in narrow.coverage} == {"acme/app"}
 
 
-async def test_only_named_repositories_are_said_to_be_incomplete(ask, world):
+async def test_only_named_repositories_are_reported_as_incomplete(ask, world):
     names = [f"new/r{number:02}" for number in range(15)]
     for name in names:
         world.ledger.register(Repository(RepositoryName(name), f"https://host/{name}"))

@@ -159,7 +159,7 @@ def test_the_name_of_a_file_counts_by_its_share_in_the_query(candidate, path, qu
     assert feature(features.stem_said, query, candidate(path)) == [pytest.approx(share)]
 
 
-def test_words_that_are_one_name_in_the_code_may_stand_apart_in_the_query(candidate):
+def test_words_that_are_one_name_in_the_code_may_be_separate_in_the_query(candidate):
     given = (candidate("src/threadpool.c"), candidate("src/pool.c", symbols=("ThreadPool",)))
 
     assert feature(features.stem_said, "how does the thread pool work", *given) == [1.0, 1.0]
@@ -398,7 +398,7 @@ def calls(function):
 
 
 @pytest.mark.parametrize("query", ["x 0 y 1", "function t e n r o"])
-def test_a_table_of_digits_takes_no_more_steps_than_a_short_text(candidate, query):
+def test_a_table_of_digits_needs_no_more_steps_than_a_short_text(candidate, query):
     def taken(rows):
         given = [candidate("a.csv", f"function x, y{', 0 t, 1 e, n, r, o' * rows}")]
         group = QueryGroup(analysis(query), given)

@@ -91,7 +91,7 @@ async def test_a_search_in_a_scope_has_what_its_globs_match(world):
     )
 
 
-async def test_a_scope_may_stand_in_the_query(world):
+async def test_a_scope_can_be_part_of_the_query(world):
     for query in ("retry scope:sources", "scope:sources retry", 'retry scope:"sources"'):
         assert await found(world, query) == await found(world, scope="sources")
     assert await found(world, "retry scope:sources", scope="sources")
@@ -200,7 +200,7 @@ async def test_repositories_without_the_ref_of_the_scope_are_counted_in_a_notice
         assert not (await service.search(given, READER, alone)).notices
 
 
-async def test_every_function_with_filters_takes_a_scope(world):
+async def test_every_function_with_filters_accepts_a_scope(world):
     given, asked = world.dependencies, GivenFilters(scope="sources")
 
     def places(answer):

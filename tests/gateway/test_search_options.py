@@ -139,7 +139,7 @@ async def test_a_judge_that_is_away_is_unavailable(service, model):
     assert code is grpc.StatusCode.UNAVAILABLE
 
 
-async def test_duplicates_say_which_hit_stands_for_them(service, index, make_chunk):
+async def test_duplicates_name_the_hit_that_represents_them(service, index, make_chunk):
     copy = make_chunk("copy/retry.py", "def retry(call):\n    ...", start_line=7)
     index(copy)
 
@@ -182,7 +182,9 @@ async def test_pages_are_the_same_again_and_without_the_cache(service):
     assert await pages(service, 2, skip_cache=True) == first
 
 
-async def test_a_page_of_a_changed_ranking_says_so(service, ledger, index, make_chunk):
+async def test_a_notice_says_that_the_ranking_of_a_page_has_changed(
+    service, ledger, index, make_chunk
+):
     first = await service.Search(request("retry call", top_k=2))
     index(make_chunk("src/retry_call.py", "def retry_call(): retry(call)", symbol="retry_call"))
     ledger.unregister(RepositoryName("another"))  # moves the generation
@@ -261,7 +263,7 @@ async def test_an_explanation_and_a_graph_say_what_is_indexed(service, channel):
 
 
 @pytest.mark.usefixtures("indexed")
-async def test_a_hit_says_at_which_commit_and_line_and_why(service, ledger, index):
+async def test_a_hit_shows_its_commit_line_and_score_parts(service, ledger, index):
     ledger.register(Repository(HTTP, "git@github.com:acme/http.git"))
     file = parse(b"import os\n\n\ndef back_off(call):\n    return call()\n", path="src/off.py")
     index(*locate(file, repository=HTTP, path="src/off.py", refs=[DEFAULT_REF, "main"]))
@@ -652,7 +654,7 @@ async def test_a_symbol_is_explained_where_it_is_defined(service):
         ("A route multiplexer that parses a path,", "A route multiplexer that parses a path …"),
     ],
 )
-async def test_a_comment_that_goes_on_after_its_first_line_is_elided(service, symbols, doc, shown):
+async def test_a_comment_of_several_lines_is_elided(service, symbols, doc, shown):
     about = Symbol("mux", "mux", Kind.FUNCTION, "", 5, 6, True, doc=doc)
     symbols.replace(HTTP, [DEFAULT_REF], {"src/retry.py": [about]})
     response = await service.Explain(search_pb2.ExplainRequest(repository=HTTP, subject="mux"))

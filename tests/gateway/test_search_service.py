@@ -235,7 +235,7 @@ async def test_a_number_of_zero_is_refused_by_every_method_and_an_absent_one_is_
     ],
     ids=["none", "few", "many"],
 )
-def test_a_repository_that_is_not_there_names_those_that_are_or_who_lists_them(known, says):
+def test_the_error_for_an_unknown_repository_lists_known_ones_or_how_to_list_them(known, says):
     assert says in unknown("repository", "x", known)
 
 
@@ -365,7 +365,7 @@ async def test_a_name_that_too_many_chunks_contain_is_known_to_be_defined(
 
 
 @pytest.mark.usefixtures("indexed")
-async def test_an_exclusion_that_leaves_nothing_out_says_so(search):
+async def test_a_notice_says_that_an_exclusion_excludes_nothing(search):
     response = await search(Request(query="retry", filters=Filters(not_paths=["src", "docs/*"])))
 
     assert {hit.path for hit in response.hits} == {"src/retry.py", "src/client.py"}
@@ -491,7 +491,7 @@ async def test_coverage_of_what_was_asked_for_lately_is_renewed_while_the_index_
 
 
 @pytest.mark.usefixtures("indexed")
-async def test_past_the_cache_nobody_needs_the_ledgers_generation(search, ledger):
+async def test_without_the_cache_the_generation_of_the_ledger_is_not_read(search, ledger):
     ledger.is_away = True
 
     first = await search(Request(query="retry", top_k=1, skip_cache=True))
@@ -521,7 +521,7 @@ async def test_every_call_is_one_line_of_the_log(search):
 
 
 @pytest.mark.usefixtures("indexed")
-async def test_the_request_id_comes_back(search):
+async def test_the_request_id_is_returned(search):
     call = search(Request(query="retry"), metadata=(("x-request-id", "abc-1"),))
     await call
 

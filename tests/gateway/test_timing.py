@@ -149,7 +149,7 @@ def test_every_call_that_names_a_repository_is_compared():
 
 
 @pytest.mark.parametrize("text", ["{}", "the call that loads now {}"])
-def test_a_scope_is_looked_up_once_however_often_it_is_written(dependencies, text):
+def test_a_scope_that_is_written_several_times_is_looked_up_once(dependencies, text):
     somebody = Principal("somebody", Role.READER, EVERYTHING)
 
     def asked(*names):

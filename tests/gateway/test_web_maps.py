@@ -30,7 +30,7 @@ async def test_without_repositories_the_page_lets_choose_them(opened):
     assert page.all("canvas") == []
 
 
-async def test_of_many_repositories_the_chosen_ones_are_among_those_listed(opened, monkeypatch):
+async def test_the_chosen_repositories_are_listed_even_among_many(opened, monkeypatch):
     monkeypatch.setattr("gateway.api.web.maps.MAX_LISTED", 1)
     for query, listed in (("", "acme/app"), ("?repository=acme/other", "acme/other")):
         page = Page(await opened[0].get(f"/map{query}"))
@@ -85,7 +85,7 @@ async def test_a_point_leads_to_its_code_and_its_name_is_text(opened):
     assert [found for found, _ in page.all("img") if "onerror" in found] == []
 
 
-async def test_a_reader_is_told_whom_to_ask(opened):
+async def test_the_refusal_of_a_reader_says_whom_to_ask(opened):
     browser, _ = opened
     await as_key(browser, "reader", ["acme/*"])
     page = Page(await browser.get("/map?repository=acme/app"))

@@ -541,7 +541,7 @@ async def test_what_is_wrong_with_a_delivery_is_in_the_log_too(gitea):
     assert "the signature of this delivery is wrong" in line["error"]
 
 
-async def test_a_form_without_a_payload_is_told_what_to_send(gitea):
+async def test_the_error_for_a_form_without_a_payload_says_what_to_send(gitea):
     form = {"content-type": "application/x-www-form-urlencoded"}
     response = await gitea.send(gitea.push(), **form)
 
@@ -569,7 +569,7 @@ async def test_unknown_and_known_connections_are_refused_in_the_same_words(gitea
     assert told[0] == told[1]
 
 
-async def test_wrong_signatures_are_limited_and_right_ones_go_on(tmp_path):
+async def test_wrong_signatures_are_limited_but_right_ones_are_processed(tmp_path):
     async with sending(tmp_path, limited=True) as host:
         refused = [(await host.send(host.push(), secret="guess")).status_code for _ in range(40)]
         right = await host.send(host.push())

@@ -110,7 +110,7 @@ def test_late_items_are_taken_last_and_each_call_is_of_one_group() -> None:
     assert judged == [([0], False), ([4, 6], False), ([5], False), ([1, 3], True), ([2], True)]
 
 
-def test_an_item_that_goes_first_waits_for_no_lull_of_those_behind_it() -> None:
+def test_an_urgent_item_does_not_wait_for_later_items() -> None:
     calls: list[list[int]] = []
     first: list[Future[None]] = []
 

@@ -111,7 +111,7 @@ def test_a_whole_sample_gives_the_chunks_of_all_files(surveyed, services):
     assert load(dump(made)) == made
 
 
-def test_a_part_of_the_files_stands_for_all_of_them(surveyed, services):
+def test_a_sample_of_files_is_extrapolated_to_all(surveyed, services):
     found = surveyed(library())
     whole = estimating.estimate(found, estimating.sample(RUN, found, services), services.settings)
     half = replace(found, files={"python": tuple(found.files["python"][::2])})

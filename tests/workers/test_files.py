@@ -561,7 +561,7 @@ def test_an_index_that_is_replaced_is_closed_when_the_last_write_is_through(worl
     wait_until(lambda: index.store._connection is None, "the index to be closed", seconds=LONG_S)
 
 
-def test_files_of_a_run_of_many_files_are_sent_behind_those_of_others(world):
+def test_files_of_a_large_run_are_sent_after_those_of_others(world):
     other = RepositoryName("acme/other")
     world.ledger.register(Repository(other, "https://example.org/other", MAIN))
     many = {f"{number}.py": f"x = {number}\n" for number in range(BULK_FILES + 1)}
@@ -603,7 +603,7 @@ def begun(world, files, share=SHARE):
     return world.start(contents, name, share=share)
 
 
-def test_files_are_worked_on_though_those_of_a_large_run_cannot_be_let_in(trivial, monkeypatch):
+def test_files_are_processed_even_if_those_of_a_large_run_are_held_back(trivial, monkeypatch):
     asked, small = defaultdict(list), []
 
     def let_in(stage, most):

@@ -38,7 +38,7 @@ def test_what_cannot_be_measured_is_unknown_and_the_rest_is_measured(tmp_path):
     assert found["mirrors"] == 0
 
 
-def test_a_redis_of_its_own_for_caches_is_shown_beside_the_other(redis_url, tmp_path):
+def test_a_separate_redis_for_caches_is_shown_beside_the_main_one(redis_url, tmp_path):
     found = sizes(redis_url=redis_url, cache_url=redis_url.replace("db=0", "db=1"), data=tmp_path)
 
     assert found["Redis memory: caches"] > 100_000

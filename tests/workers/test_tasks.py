@@ -87,7 +87,9 @@ def test_a_job_that_fails_after_its_repository_was_removed_raises_nothing(own):
     assert own.stage_outputs.get(gone.run, [gone.path], ["outcome"]) != ({},)
 
 
-def test_a_file_whose_server_is_away_waits_for_any_worker_and_that_is_no_attempt(own, monkeypatch):
+def test_a_file_whose_server_is_unreachable_is_retried_without_counting_an_attempt(
+    own, monkeypatch
+):
     run = start(own)
     own.ledger.plan(
         run,
@@ -218,7 +220,7 @@ def test_a_pull_that_cannot_be_left_to_another_worker_keeps_its_message(own, mon
     assert rejected.value.requeue
 
 
-def test_a_run_waits_until_its_repository_has_left_however_long_that_takes(own, messages):
+def test_a_run_waits_until_its_repository_is_removed(own, messages):
     own.ledger.mark_for_removal(APP)
     run = start(own)
 

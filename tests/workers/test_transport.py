@@ -232,7 +232,7 @@ def test_the_transport_was_written_for_the_installed_kombu() -> None:
     )
 
 
-def test_with_another_kombu_its_own_transport_takes_over(
+def test_with_another_version_of_kombu_its_own_transport_is_used(
     redis_url: str, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as other:

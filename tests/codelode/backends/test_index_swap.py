@@ -27,7 +27,7 @@ def swap(redis):
     return RedisIndexSwap(redis)
 
 
-def test_nobody_begins_to_write_during_a_swap(swap):
+def test_no_writer_begins_during_a_swap(swap):
     with (
         swap.alone(),
         pytest.raises(Unavailable, match="being swapped"),
@@ -38,7 +38,7 @@ def test_nobody_begins_to_write_during_a_swap(swap):
         pass
 
 
-def test_a_writer_waits_however_long_a_swap_takes(swap, monkeypatch, wait_for):
+def test_a_writer_waits_until_a_swap_ends(swap, monkeypatch, wait_for):
     hours, looks, order = count(step=3_600), [], []
 
     def monotonic():
@@ -134,7 +134,7 @@ def test_a_lost_hold_raises_unavailable(swap, redis):
             hold.check()
 
 
-def test_a_hold_is_kept_for_as_long_as_it_takes(swap, redis, monkeypatch):
+def test_a_hold_is_renewed_until_the_work_ends(swap, redis, monkeypatch):
     monkeypatch.setattr(module, "LIFE_S", 0.3)
     pause = threading.Event()
     with swap.running() as hold:

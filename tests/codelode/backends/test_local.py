@@ -1102,7 +1102,9 @@ async def test_an_emptied_index_is_taken_over_by_the_next_embedder_that_writes(
     await reader.close()
 
 
-async def test_a_writer_takes_back_an_empty_index_that_another_signed(writer, folder, search):
+async def test_a_writer_takes_back_an_empty_index_that_another_model_claimed(
+    writer, folder, search
+):
     LocalChunkStore(folder, dim=DIM, identity="other-model").close()
     writer.replace([file("a.py", "shared")])
 

@@ -85,7 +85,7 @@ def test_an_error_becomes_what_the_caller_can_do_about_it(raised, expected):
     assert str(raised) in str(caught.value)
 
 
-def test_an_exception_of_a_later_version_takes_the_row_of_its_parent():
+def test_an_unknown_exception_is_translated_like_its_parent():
     class Later(exceptions.ReadOnlyError):
         pass
 
@@ -101,7 +101,7 @@ def test_other_errors_pass_unchanged():
         raise KeyError("ours")
 
 
-def test_values_come_back_as_bytes(redis):
+def test_values_are_returned_as_bytes(redis):
     redis.set("key", "ü")
     assert redis.get("key") == "ü".encode()
 
@@ -127,7 +127,7 @@ def test_a_socket_file_is_a_place_to_connect_to(tmp_path):
         ping(f"unix://{tmp_path}/none")
 
 
-def test_nobody_there_is_unavailable():
+def test_an_address_without_a_listener_raises_unavailable():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(Unavailable, match="is it running"):
@@ -158,7 +158,7 @@ def full_redis(redis, redis_admin):
     redis_admin.config_set("maxmemory", 0)
 
 
-def test_a_full_server_is_busy_and_keeps_what_it_had(full_redis, redis_admin):
+def test_a_full_server_raises_busy_and_keeps_its_data(full_redis, redis_admin):
     edge = Edge("a.py", "b.py", EdgeKind.IMPORTS)
     graph = RedisGraph(full_redis)
     with pytest.raises(Busy, match="maxmemory"):

@@ -53,7 +53,7 @@ def files_of(chunk_of, file_of):
     return make
 
 
-async def test_reads_and_writes_go_on_after_the_server_was_killed_and_restarted(
+async def test_reads_and_writes_continue_after_the_server_was_killed_and_restarted(
     server, sides, chunk_of, file_of
 ):
     sides.store.replace([file_of(chunk_of("a.py"))])

@@ -17,7 +17,7 @@ from tests.waiting import wait_until
 
 
 @pytest.mark.timeout(240)
-async def test_with_one_of_three_nodes_down_writes_and_reads_go_on(
+async def test_with_one_of_three_nodes_down_writes_and_reads_continue(
     weaviate_nodes, open_weaviate, chunk_of, file_of, monkeypatch
 ):
     """The failing node is the leader, so the others must elect another one."""

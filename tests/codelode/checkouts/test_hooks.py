@@ -106,7 +106,7 @@ def test_no_git_command_waits_or_fails(work, hooks, program):
     wait_until(lambda: "not found" in hooks.log.read_text(), "the reason in the log")
 
 
-def test_existing_hooks_go_on_and_are_restored(work, hooks, calls):
+def test_existing_hooks_still_run_and_are_restored(work, hooks, calls):
     folder = work.folder / ".git/hooks"
     script(folder / "post-commit", "#!/usr/bin/env bash\nset -eu\necho shell >>ran\nexit 0\n")
     script(

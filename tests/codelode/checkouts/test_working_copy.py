@@ -103,7 +103,7 @@ def test_a_change_in_the_second_of_the_last_git_add_is_not_missed(work, copy):
         assert files(work)["a.py"] == f"a = {number + 30:02}"
 
 
-def test_a_merge_with_conflicts_has_the_files_as_they_are(work, copy):
+def test_a_snapshot_during_a_merge_conflict_has_the_files_on_disk(work, copy):
     work.git("checkout", "--quiet", "-b", "other")
     work.commit({"a.py": "a = 'other'\n"})
     work.git("checkout", "--quiet", "main")
@@ -137,7 +137,7 @@ def test_a_file_that_cannot_be_read_keeps_the_others_from_nothing(work, copy):
     assert files(work)["c.py"] == "c = 1"
 
 
-def test_each_linked_work_tree_has_a_snapshot_of_its_own(work, copy, tmp_path):
+def test_each_linked_work_tree_has_its_own_snapshot(work, copy, tmp_path):
     work.git("worktree", "add", "--quiet", "-b", "side", str(tmp_path / "side"))
     (tmp_path / "side/a.py").write_text("a = 'side'\n")
     (tmp_path / "other").mkdir()

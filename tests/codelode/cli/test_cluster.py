@@ -223,7 +223,7 @@ def asked(running: Up, path: str, *, login: str = "", method: str = "GET") -> tu
             return refused.code, refused.read()
 
 
-def test_flower_shows_the_workers_and_lets_nobody_change_them(up):
+def test_flower_shows_the_workers_and_allows_no_changes(up):
     status, page = asked(up, "/", login=flower_login(up))
     assert (status, b"Flower" in page) == (200, True)
 
@@ -278,7 +278,7 @@ def test_flower_asks_for_the_login_on_every_route(up):
         assert asked(up, path, login=flower_login(up))[0] == 200
 
 
-def test_a_client_finds_the_token_of_its_own_cluster(up, monkeypatch):
+def test_a_client_finds_the_token_of_the_local_cluster(up, monkeypatch):
     """Under each name of this machine, but never for another server."""
     monkeypatch.setenv("CODELODE_DATA", str(up.data))
     _, _, port = up.cluster.grpc.rpartition(":")
@@ -441,7 +441,7 @@ def test_a_second_up_on_the_same_data_is_refused(up):
     assert second.stderr.count("\n") == 1
 
 
-def test_the_next_up_goes_on_where_the_one_before_ended(up, repository, tmp_path):
+def test_the_next_up_continues_where_the_last_one_ended(up, repository, tmp_path):
     """Ended by Ctrl-C, then killed, then ended by SIGTERM and restored at once from a backup."""
     token = (up.data / "run/token").read_text()
 

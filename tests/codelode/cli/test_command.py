@@ -55,7 +55,7 @@ def made(command: str) -> click.Command:
 
 
 @pytest.mark.parametrize("command", sorted(SUBCOMMANDS))
-def test_every_option_says_in_a_sentence_what_it_does(command):
+def test_every_option_has_a_sentence_as_help(command):
     helps = {one.name: one.help for one in made(command).params if isinstance(one, click.Option)}
 
     assert [
@@ -262,7 +262,7 @@ def test_a_reader_that_stops_early_is_not_an_error(gateway, tmp_path, args, are_
 
 
 @pytest.mark.slow
-def test_an_error_that_nobody_reads_has_its_status_all_the_same():
+def test_an_error_has_its_exit_status_even_if_its_output_is_not_read():
     reader, writer = os.pipe()
     os.close(reader)
 

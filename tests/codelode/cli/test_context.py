@@ -130,7 +130,7 @@ def test_similar_searches_inside_the_filters(served, gateway):
     )
 
 
-def test_similar_takes_a_snippet_from_standard_input(served, gateway, monkeypatch):
+def test_similar_reads_a_snippet_from_standard_input(served, gateway, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"def retry(): ...")))
 
     answer = served("similar", "-", "--in", "acme/http")

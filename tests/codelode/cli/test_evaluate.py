@@ -294,7 +294,7 @@ def test_the_history_gives_the_files_of_each_commit_whatever_their_names(served,
     assert asked(file) == [("Change the odd names", ["line\nbreak.py", "ümlaut and blank.py"])]
 
 
-def test_a_history_is_read_alike_whatever_git_is_configured_to_show(served, history, tmp_path):
+def test_a_history_is_read_alike_under_any_git_configuration(served, history, tmp_path):
     file, signer = tmp_path / "mine.json", tmp_path / "signer"
     signer.write_text(SIGNER)
     signer.chmod(0o755)

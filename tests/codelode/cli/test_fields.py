@@ -65,7 +65,7 @@ def test_a_field_of_a_command_in_a_group_is_named_too():
     assert str(told) == "--repos: is wrong"
 
 
-def test_an_error_names_which_of_several_arguments_it_is_about(served, gateway, codes):
+def test_an_error_names_the_argument_that_it_is_about(served, gateway, codes):
     gateway.fail(codes.INVALID_ARGUMENT, "is taken", field="name")
     answer = served("index", "https://x/a", "https://x/b")
 

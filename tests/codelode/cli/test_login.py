@@ -89,7 +89,7 @@ def test_a_login_at_a_real_provider_reaches_the_gateway(
     assert logins.logins(tmp_path / "data") == {}
 
 
-def test_nobody_else_answers_in_place_of_the_browser(gateway, issuer, logging_in):
+def test_only_the_browser_of_the_login_can_answer(gateway, issuer, logging_in):
     process, url = logging_in(issuer.url)
     asked = parameters(url)
     back = asked["redirect_uri"]

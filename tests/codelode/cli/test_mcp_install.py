@@ -251,7 +251,7 @@ def test_the_command_that_is_written_serves(codelode, home, gateway):
     assert entry["args"] == ["mcp", "--server", gateway.address]
 
 
-def test_the_list_says_which_agents_use_codelode(codelode, home):
+def test_the_list_shows_which_agents_use_codelode(codelode, home):
     codelode("mcp", "install", "gemini", "--yes")
 
     lines = codelode("mcp", "install", "--list").out.splitlines()
@@ -282,7 +282,7 @@ def test_a_moved_home_of_an_agent_is_found(codelode, home, monkeypatch):
     assert "mcp_servers" in (home / "elsewhere/config.toml").read_text()
 
 
-def test_no_token_is_written_and_the_user_is_told(codelode, home, monkeypatch):
+def test_no_token_is_written_and_a_note_says_so(codelode, home, monkeypatch):
     monkeypatch.setenv("CODELODE_TOKEN", "secret-of-mine")
     monkeypatch.setenv("CODELODE_TOKEN_FILE", "/x/token")
 
@@ -357,7 +357,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("agent", "text", "says"), BROKEN.values(), ids=BROKEN.keys())
-def test_a_file_that_cannot_be_changed_safely_stays_as_it_is(codelode, home, agent, text, says):
+def test_a_file_that_cannot_be_changed_safely_is_not_changed(codelode, home, agent, text, says):
     path = AGENTS[agent].file(None)
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(text.encode(errors="surrogateescape"))

@@ -79,7 +79,7 @@ def test_a_name_or_path_that_is_registered_is_planned_as_that_and_all_of_them_to
     ]
 
 
-def test_a_name_that_is_unknown_is_said_to_be_and_the_others_are_planned(served, planned):
+def test_an_unknown_name_is_reported_and_the_others_are_planned(served, planned):
     planned.repositories = [index_pb2.Repository(name="acme/tls", url="/srv/tls")]
 
     answer = served("plan", "acme/htp", "acme/tls")
@@ -99,7 +99,7 @@ def test_a_plan_may_be_of_a_name_that_is_free(served, planned):
     assert "--name is the name of one" in served("plan", "a", "b", "--name", "n").err
 
 
-def test_the_time_is_that_of_recent_runs_if_nobody_knows_how_fast_the_embedder_is(
+def test_the_time_follows_recent_runs_if_the_speed_of_the_embedder_is_unknown(
     served, gateway, make_run
 ):
     unknown = index_pb2.Estimate()
@@ -126,7 +126,7 @@ def test_the_time_is_that_of_recent_runs_if_nobody_knows_how_fast_the_embedder_i
     assert plan["languages"][1]["language"] == "markdown"
 
 
-def test_runs_that_go_on_take_their_turns(served, planned, make_run):
+def test_other_runs_widen_the_bounds_of_an_estimate(served, planned, make_run):
     planned.runs = [make_run("indexing", total=100_000, done=10)]
     (beside,) = json.loads(served("plan", "https://x/http.git", "--json").out)["plans"]
     assert beside["seconds"] == 8.0
@@ -144,7 +144,7 @@ def test_a_failed_plan_ends_with_its_reason_and_the_others_are_shown(served, gat
     assert "123 files" in answer.out
 
 
-def test_an_estimate_without_a_sample_says_so(served, gateway, make_run):
+def test_an_estimate_without_a_sample_is_marked(served, gateway, make_run):
     guessed = index_pb2.Estimate(languages=ESTIMATE.languages)
     gateway.watches = [[make_run("planned", estimate=guessed)]]
     assert "those of average code" in served("plan", "https://x/a.git").out

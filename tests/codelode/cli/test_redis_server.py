@@ -190,7 +190,7 @@ def test_a_password_that_needs_escaping_is_refused_with_the_remedy(tmp_path, tex
     assert text not in str(raised.value)
 
 
-def test_a_server_with_a_password_written_by_hand_takes_it(real_servers, tmp_path):
+def test_a_server_uses_a_password_that_was_written_by_hand(real_servers, tmp_path):
     (tmp_path / redis_server.PASSWORD).write_text("By-hand_0.9~\n")
 
     with server(tmp_path) as (_, url), connect(url) as client:

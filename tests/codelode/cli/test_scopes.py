@@ -20,7 +20,7 @@ PAYMENTS = search_pb2.Scope(
 LARGE = search_pb2.Scope(name="large", repositories=["a", "b", "c", "d"], repository_count=4)
 
 
-def test_the_scopes_are_listed_with_what_they_have(served, gateway):
+def test_the_scopes_are_listed_with_their_contents(served, gateway):
     gateway.scopes = [LARGE, PAYMENTS]
 
     assert served("scopes").out.splitlines() == [
@@ -45,7 +45,7 @@ def test_json_has_all_fields_of_a_scope(served, gateway):
     ]
 
 
-def test_that_there_is_none_is_said(served):
+def test_the_absence_of_scopes_is_reported(served):
     answer = served("scopes")
 
     assert (answer.status, answer.out) == (0, "")

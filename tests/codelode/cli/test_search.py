@@ -63,7 +63,7 @@ def test_a_line_that_fills_a_page_is_cut(served, gateway):
     ["-lang:go session", "-repo:acme/* x", "-path:a/** x", "-file:b.go x", '-"a b" x', "-/a+/ x"],
 )
 @pytest.mark.parametrize("command", ["search", "context"])
-def test_a_query_may_begin_with_what_it_excludes(served, gateway, command, query):
+def test_a_query_may_begin_with_an_exclusion(served, gateway, command, query):
     served(command, query, "--top-k", "3")
 
     (request,) = gateway.requests
@@ -223,7 +223,7 @@ class WebServer(socketserver.StreamRequestHandler):
         self.wfile.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
 
 
-def test_the_address_of_a_web_server_is_told_from_that_of_a_gateway(codelode):
+def test_the_address_of_an_http_port_is_distinguished_from_that_of_a_gateway(codelode):
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), WebServer) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         address = f"127.0.0.1:{server.server_address[1]}"

@@ -27,7 +27,7 @@ def test_a_host_that_does_not_tell_its_limit_has_no_line_about_it(served, gatewa
     assert remarks(served, gateway, listed=3) == []
 
 
-def test_a_sync_that_takes_long_says_what_it_waits_for(served, gateway, monkeypatch):
+def test_a_long_sync_prints_what_it_waits_for(served, gateway, monkeypatch):
     gateway.sources = [index_pb2.Source(connection="work", listed=3)]
     gateway.listed_after = 1
     quick = served("sources", "sync", "work", "--wait")
@@ -60,9 +60,7 @@ def test_a_command_that_waits_for_workers_ends_where_there_are_none(
     assert not [one for one in gateway.requests if isinstance(one, index_pb2.StartRunRequest)]
 
 
-def test_workers_that_are_there_in_time_or_of_which_nobody_knows_are_waited_for(
-    served, gateway, monkeypatch
-):
+def test_late_or_unknown_workers_are_waited_for(served, gateway, monkeypatch):
     monkeypatch.setattr("codelode.cli.sources._LONG_S", 0.0)
     monkeypatch.setattr("codelode.cli.workers.ASK_S", 0.0)
     for workers, notes in ([0, 0, 1], 1), ([-1], 0):  # -1: the broker cannot ask them

@@ -75,7 +75,7 @@ def test_status_says_whether_store_and_models_answer(served, gateway):
     assert json.loads(served("status", "--json").out)["servers"][1]["name"] == ""
 
 
-def test_status_shows_what_takes_space(served, gateway):
+def test_status_shows_the_disk_use(served, gateway):
     gateway.disk = [
         index_pb2.DiskPart(part="index: vectors", size_bytes=1_250_000_000, measured_at=5.0),
         index_pb2.DiskPart(part="index", size_bytes=-1, measured_at=5.0),

@@ -120,7 +120,7 @@ def is_alive(pid):
         return False
 
 
-def test_a_child_is_ready_once_it_says_so(supervisor, data):
+def test_a_child_is_ready_once_it_reports_it(supervisor, data):
     supervisor.start(child("worker", WORKER))
     assert supervisor.not_ready() == ("worker",)
 
@@ -304,7 +304,7 @@ def test_a_child_that_refuses_its_settings_ends_the_start_with_its_reason(superv
     assert said == []
 
 
-def test_a_child_that_was_ready_is_started_again_whatever_its_settings_say(
+def test_a_child_that_was_ready_is_restarted_even_if_its_settings_are_refused(
     supervisor, data, said, monkeypatch
 ):
     monkeypatch.setattr(supervisor_module, "RESTART_BACKOFF_S", (0.05, 0.2))
@@ -379,7 +379,7 @@ def orphan(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs prctl")
-def test_a_killed_supervisor_takes_its_children_along(orphan):
+def test_the_children_of_a_killed_supervisor_end(orphan):
     deadline = time.monotonic() + PATIENCE_S
     while is_alive(orphan):
         assert time.monotonic() < deadline, "the child outlived its parent"

@@ -195,5 +195,5 @@ def test_compact_and_context_exclude_each_other(served, gateway):
         ("parsed lang:go -path:src/**", {"parsed"}),
     ],
 )
-def test_words_that_say_nothing_are_wanted_only_where_there_are_no_others(query, wanted):
+def test_stop_words_are_searched_only_if_there_are_no_others(query, wanted):
     assert wanted_terms(query) == wanted

@@ -123,7 +123,7 @@ def test_a_worker_is_ready_when_it_logs_so(settings, log_level, output, is_ready
     assert parse.is_ready(output) is is_ready
 
 
-def test_the_gateway_is_ready_when_its_health_service_says_so(settings, gateway, free_address):
+def test_the_gateway_is_ready_when_its_health_service_reports_it(settings, gateway, free_address):
     (serving,) = children.gateway_children(settings.model_copy(update={"listen": gateway.address}))
     (absent,) = children.gateway_children(settings.model_copy(update={"listen": free_address}))
 

@@ -83,7 +83,7 @@ def test_a_branch_named_as_the_ref_is_refused(served, gateway, checkout):
     assert gateway.requests == []
 
 
-def test_remove_takes_the_ref_of_this_checkout_alone(served, gateway, checkout):
+def test_remove_deletes_only_the_ref_of_this_checkout(served, gateway, checkout):
     refs = [index_pb2.RefStatus(ref="main"), index_pb2.RefStatus(ref="worktree")]
     gateway.repositories = [
         index_pb2.Repository(name="mine", url=str(checkout), default_ref="main", refs=refs),

@@ -229,7 +229,7 @@ async def test_the_signature_is_shown_where_the_lines_that_match_are_elsewhere(g
     assert any("return pause()" in line for line in lines)
 
 
-async def test_what_is_missing_from_the_index_is_said(gateway, around):
+async def test_files_that_are_missing_from_the_index_are_reported(gateway, around):
     gateway.around = around
 
     text = await told(gateway, "search", query="retry")
@@ -283,7 +283,7 @@ def test_the_lines_of_a_file_that_do_not_fit_can_be_asked_for(line, count):
     assert MAX_BYTES / 2 < len(text.encode()) <= MAX_BYTES
 
 
-async def test_read_shows_lines_with_their_numbers_and_where_the_file_goes_on(gateway):
+async def test_read_shows_numbered_lines_and_where_the_file_continues(gateway):
     gateway.is_long = True
 
     assert await told(gateway, "read", path="src/retry.py", start_line=9, ref="next") == (
@@ -326,7 +326,7 @@ async def test_status_shows_repositories_and_runs(gateway, make_run):
     ]
 
 
-async def test_status_shows_the_scopes_with_what_they_are_for(gateway):
+async def test_status_shows_the_scopes_with_their_descriptions(gateway):
     gateway.repositories = [registered("acme/http", files=3)]
     gateway.scopes = [
         search_pb2.Scope(name=f"s{at}", repository_count=at + 1, description="for money" * (not at))
@@ -450,7 +450,7 @@ async def test_a_single_hit_that_is_too_long_is_cut_at_a_line(gateway):
     assert "ask for fewer hits (top_k)" in text.splitlines()[-1]
 
 
-async def test_what_cannot_be_printed_counts_as_it_is_shown(gateway):
+async def test_unprintable_characters_count_with_the_length_of_their_escapes(gateway):
     gateway.hits = [hit(path=f"{at}.py", content="\u202e" * 190 + "\n") for at in range(200)]
 
     text = await told(gateway, "search", query="x", top_k=200)

@@ -207,7 +207,7 @@ def test_the_folders_of_a_backup_and_of_a_restored_index_are_private(cluster, fo
     assert modes == dict.fromkeys(modes, 0o700)
 
 
-async def test_a_restored_index_takes_writes_and_is_healthy_without_a_writer(cluster, folder):
+async def test_a_restored_index_accepts_writes_and_is_healthy_without_a_writer(cluster, folder):
     cluster.index("a.py")
     cluster.save(folder)
     cluster.wreck()
@@ -217,7 +217,7 @@ async def test_a_restored_index_takes_writes_and_is_healthy_without_a_writer(clu
     assert {hit.chunk.path for hit in (await cluster.content())[-1]} == {"a.py", "b.py"}
 
 
-async def test_the_copy_is_of_the_moment_in_which_it_began(cluster, folder):
+async def test_the_copy_has_the_state_at_its_beginning(cluster, folder):
     cluster.index("a.py")
     index = registry.index_backup(cluster.settings)
     facts = index.begin()
@@ -402,7 +402,7 @@ async def test_files_that_were_left_to_do_are_done_by_the_next_run(cluster, fold
     assert cluster.ledger.active(APP) is None
 
 
-def test_keys_come_back_with_their_life_time_and_those_of_work_under_way_do_not(cluster, folder):
+def test_keys_are_restored_with_their_expiry_except_those_of_work_in_progress(cluster, folder):
     client = connection.connect(cluster.settings.redis_url)
     cluster.index("a.py")
     client.set("codelode:short", "x", px=600_000)
@@ -424,7 +424,7 @@ def test_keys_come_back_with_their_life_time_and_those_of_work_under_way_do_not(
     assert client.zscore("codelode:scores", "a") == 1.5
 
 
-def test_mirrors_come_back_where_they_were_asked_for(cluster, folder):
+def test_mirrors_are_restored_if_they_were_saved(cluster, folder):
     cluster.index("a.py")
     mirror = cluster.settings.mirrors_dir / folder_name(APP)
     mirror.mkdir(parents=True)
@@ -448,7 +448,7 @@ def test_mirrors_that_were_not_saved_are_not_reported(cluster, folder):
     assert told[-1] == "restoring ledger, graph and symbol table"
 
 
-async def test_an_index_that_a_rebuild_made_comes_back_with_its_embedder(cluster, folder):
+async def test_a_rebuilt_index_is_restored_with_its_embedder(cluster, folder):
     cluster.index("a.py")
     beside = registry.shadow_index(cluster.settings)
     choice = {"embedder": "static", "embedding_model": "", "embedding_dim": 0}

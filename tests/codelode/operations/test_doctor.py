@@ -332,7 +332,7 @@ def test_what_a_given_up_run_left_pending_is_for_the_next_run(world):
     assert world.found() == []
 
 
-def test_a_run_that_begins_meanwhile_keeps_what_it_writes(world):
+def test_a_run_that_begins_during_a_repair_keeps_its_files(world):
     """The suspicion is looked at again where nobody writes, and then there is a run."""
     world.index()
     world.write(files=("new.py",))

@@ -112,7 +112,7 @@ def test_ndcg_never_falls_when_a_missed_target_is_found(ranks, index):
     assert ndcg_at_k(found) >= ndcg_at_k(missed)
 
 
-def test_every_repository_weighs_the_same_however_many_queries_it_has():
+def test_every_repository_has_the_same_weight_for_any_number_of_queries():
     judged = [Judged("big", "symbol", "go", 0.0)] * 3 + [Judged("small", "symbol", "c", 1.0)]
     assert macro_mean(judged) == 0.5
 

@@ -147,7 +147,7 @@ def test_repositories_whose_rights_changed_are_written_again_and_no_others(world
 
 
 @pytest.mark.parametrize("number", range(20))
-def test_a_new_group_takes_no_name_that_another_one_has(world, number):
+def test_a_new_group_does_not_take_the_name_of_another_one(world, number):
     """The new list matches all repositories, as many as share the group of the label."""
     rights = Rights(lists=((*OLD.lists[0],), ("**r?", f"x{number}*")))
     assert regrouping.outdated(world.ledger, rights).keys() == {*NAMES}
@@ -224,7 +224,7 @@ def test_rights_may_change_again_after_a_kill(world, rights):
     assert world.is_as_of(rights)
 
 
-def test_a_repository_of_which_a_run_fails_stays_suspended_until_the_next_call(world):
+def test_a_repository_whose_run_fails_stays_suspended_until_the_next_call(world):
     world.broken = {NAMES[0]}
     assert world.regroup() == (NAMES[0],)
     assert world.ledger.groups()[NAMES[0]].is_suspended

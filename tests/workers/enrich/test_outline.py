@@ -33,7 +33,7 @@ def test_a_long_file_is_shown_by_its_beginning_and_all_of_its_definitions():
     assert lines.splitlines() == [f"def step_{n}(path, limit)  Take step {n}." for n in range(30)]
 
 
-def test_however_long_a_file_is_the_question_holds_all_that_is_shown():
+def test_the_prompt_holds_the_whole_outline_of_a_file_of_any_length():
     made = outline(python(1_000))
     assert MAX_LINES_CHARS < len(made) <= MAX_CONTENT_CHARS
 

@@ -100,7 +100,7 @@ def test_a_file_whose_question_fails_lacks_its_sentence_alone(enricher, piece, p
     assert len(mended.model.prompts) == 1
 
 
-def test_of_a_file_nobody_could_be_asked_about_as_much_is_missing_as_is_made_later(
+def test_a_file_without_answers_counts_as_many_missing_summaries_as_are_made_later(
     enricher, piece, parsed
 ):
     file = parsed(piece(f"1 {BODY}"), piece("x = 1", line=2), piece(f"2 {BODY}", line=3))
@@ -195,7 +195,7 @@ def test_something_always_stays_for_definitions_in_central_files(enricher, piece
     assert [prompt.split("@")[1] for prompt in enrich.model.prompts[9:]] == ["late"]
 
 
-def test_a_spent_budget_leaves_summaries_missing_and_a_new_run_goes_on(enricher, piece, parsed):
+def test_a_spent_budget_leaves_summaries_missing_for_the_next_run(enricher, piece, parsed):
     enrich, _ = enricher(per_run=2)
     file = parsed(
         *(piece(f"{n} {BODY}", symbol=f"f{n}", line=n) for n in range(1, 6)),
@@ -282,9 +282,7 @@ def test_three_batches_of_failures_stop_the_run_and_no_other(enricher, piece, pa
     assert asked(enrich, "3") == [ATTEMPTS]
 
 
-def test_contents_of_which_none_is_ever_answered_stop_the_run_at_their_third_asking(
-    enricher, piece, parsed
-):
+def test_three_unanswered_attempts_stop_the_summaries_of_a_run(enricher, piece, parsed):
     enrich, pauses = enricher(fails(Unavailable("gone")))
     pieces = [piece(f"{n} {BODY}", line=n) for n in range(1, 3)]
     found = enrich("run", alone(parsed, *pieces), importers={})
@@ -340,7 +338,7 @@ def test_contents_that_always_fail_end_nothing_while_others_are_answered(enriche
     assert asked(enrich, "poison0 poison5 good0 best4") == [ATTEMPTS, ATTEMPTS, 1, 1]
 
 
-def test_a_model_that_comes_back_in_time_leaves_nothing_missing(enricher, piece, parsed):
+def test_no_summary_is_missing_if_the_model_returns_in_time(enricher, piece, parsed):
     failures = iter([True, True])
 
     def answer(_):

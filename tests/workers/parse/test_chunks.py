@@ -90,7 +90,7 @@ def test_ids_do_not_depend_on_overlaps(data, path):
 
 
 @pytest.mark.slow
-def test_a_chunk_says_on_which_lines_its_names_are_defined(real_files):
+def test_a_chunk_records_the_lines_of_its_definitions(real_files):
     checked = 0
     for path, data in [*real_files, *((f"src/{one.name}", one.read_bytes()) for one in SAMPLES)]:
         parsed, lines = parse(data, path=path), decode(data)[0].split("\n")

@@ -55,7 +55,7 @@ def test_a_query_that_fails_is_reported_and_the_built_in_one_is_used(source, rea
     assert parsed.health.detail.endswith("; the built-in query was used")
 
 
-def test_a_query_that_takes_too_long_is_given_up(monkeypatch):
+def test_a_query_that_takes_too_long_is_aborted(monkeypatch):
     monkeypatch.setattr(own_queries, "MAX_QUERY_S", 0.05)
     data = CODE + b"x = [1, 2, 3]\n" * 3_000
     parsed = parse(data, path="a.py", own=queries(SLOW))

@@ -236,7 +236,7 @@ def _await_end(pid):
     pytest.fail(f"process {pid} lives on")
 
 
-def test_a_reader_that_nobody_needs_ends_by_itself(pulled, mirrors, reader_pids):
+def test_an_unused_reader_ends_by_itself(pulled, mirrors, reader_pids):
     blobs = GitBlobs(mirrors, idle_s=0.01)
     blobs.read(NAME, blob_id(b""))
     while watches := [one for one in threading.enumerate() if isinstance(one, threading.Timer)]:

@@ -163,7 +163,7 @@ def test_an_expression_is_refused_as_a_ref(mirrors, repository, source, ref):
         mirrors.resolve(NAME, ref)
 
 
-def test_a_source_without_commits_says_so_and_can_be_indexed_later(mirrors, repository, source):
+def test_a_source_without_commits_is_reported_and_can_be_indexed_later(mirrors, repository, source):
     mirrors.sync(repository)
     with pytest.raises(NotFound, match=r"^the repository has no commits yet"):
         mirrors.resolve(NAME)
@@ -431,7 +431,7 @@ def test_an_unchanged_source_is_not_fetched(mirrors, repository, source):
     assert lines == []
 
 
-def test_progress_is_told_in_words_and_percent(mirrors, repository, source, tmp_path):
+def test_progress_is_shown_in_words_and_percent(mirrors, repository, source, tmp_path):
     source.commit({"a.py": "a"})
     mirrors.sync(repository)
     source.commit({f"{number}.py": str(number) for number in range(300)})

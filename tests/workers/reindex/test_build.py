@@ -323,7 +323,7 @@ def test_a_server_that_stays_away_leaves_the_old_index(world):
     assert published.read(world.root).folder == world.root
 
 
-async def test_a_file_that_cannot_be_brought_over_is_named_and_needs_consent(world):
+async def test_a_file_that_cannot_be_transferred_is_named_and_requires_an_option(world):
     world.index({"a.py": "def a(): 1\n", "lost.py": "def lost(): 1\n"})
     del world.blobs[world.blobs.add("def lost(): 1\n")]
 

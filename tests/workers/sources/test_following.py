@@ -300,7 +300,7 @@ def test_another_repository_that_was_registered_under_a_former_name_stays(rename
     assert renamed.sync.due() == ()
 
 
-def test_a_former_name_of_which_somebody_started_a_run_is_left_to_the_next_listing(renamed, github):
+def test_a_former_name_with_a_requested_run_is_kept_until_the_next_listing(renamed, github):
     """Somebody may have made a new repository of that name at the host, and indexed it."""
     old = RepositoryName("acme/open")
     renamed.outbox.runs.append(renamed.ledger.create(old, DEFAULT_REF))

@@ -189,7 +189,7 @@ def test_gitlab_for_a_group_lists_no_accounts_of_the_server_unless_addresses_mat
     assert not [path for path in gitlab.asked if "users" in path]
 
 
-def test_gitlab_members_that_the_token_may_not_see_are_nobody(tmp_path, gitlab):
+def test_hidden_members_of_gitlab_projects_get_no_rights(tmp_path, gitlab):
     world = World(tmp_path, gitlab, "gitlab", organisation="")
     gitlab.hidden = {21}
     outcome = world.run()

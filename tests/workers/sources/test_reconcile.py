@@ -117,7 +117,7 @@ def test_two_repositories_that_swap_their_names_replace_nothing():
     assert [one.replaces for one in known_after(plan.steps)] == [(), ()]
 
 
-def test_a_new_repository_takes_the_place_of_one_that_was_renamed_or_deleted():
+def test_a_new_repository_replaces_one_that_was_renamed_or_deleted():
     rows = [listed("1", "acme/old-app"), listed("2", "acme/app"), listed("4", "acme/lib")]
     followed = [known("1", "acme/app"), known("3", "acme/lib")]
     plan = planned(rows, followed, here("acme/app", "acme/lib"))
@@ -235,7 +235,7 @@ def test_a_repository_without_news_is_asked_at_every_fourth_listing_and_with_som
     assert [number for number in fresh if 20 <= number <= 23][:2] == [20, 21]
 
 
-def test_repositories_that_are_not_told_of_are_all_asked_when_somebody_wants_it():
+def test_a_requested_sync_checks_all_repositories_without_push_times():
     followed, rows = [replace(known("1", "a/a"), pushed="")], [listed("1", "a/a", pushed="")]
     present = here("a/a", digests={"a/a": "r"})
     assert told(planned(rows, followed, present)) == []
@@ -254,7 +254,7 @@ def test_repositories_that_came_together_are_refreshed_at_different_times():
     assert due[0] == 0 < due[1] < due[2] < due[3] == 100
 
 
-def test_a_paused_repository_stays_as_it_is_and_is_followed_again_afterwards():
+def test_a_paused_repository_is_unchanged_and_followed_again_afterwards():
     rules = replace(RULES, grace_s=0, paused=("Acme/*",))
     rows = [
         listed("1", "acme/pushed", pushed="2"),
@@ -278,7 +278,7 @@ def test_a_paused_repository_stays_as_it_is_and_is_followed_again_afterwards():
     }
 
 
-def test_one_that_was_removed_by_hand_comes_back():
+def test_a_repository_that_was_removed_by_hand_is_registered_again():
     plan = planned([listed("1", "a/a")], [known("1", "a/a")], here())
 
     assert told(plan) == [(Action.REGISTER, "a/a")]

@@ -110,7 +110,7 @@ def test_a_removed_ref_leaves_what_there_would_be_without_it(world, without):
 
 
 @pytest.mark.parametrize("batches", [0, 1, 2])
-def test_a_removal_that_dies_goes_on(world, without, batches, monkeypatch):
+def test_an_interrupted_removal_is_continued(world, without, batches, monkeypatch):
     monkeypatch.setattr(removal, "FILES_AT_ONCE", 1)
     world.ledger.remove_ref(APP, OLD)
     world.dies_after = batches

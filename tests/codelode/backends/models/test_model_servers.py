@@ -215,7 +215,7 @@ def test_a_language_model_answers_stripped(writer, kind):
     assert model.identity.startswith(f"{kind}-write")
 
 
-def test_no_proxy_stands_before_a_server_on_this_machine(embedder, writer, monkeypatch, nobody):
+def test_no_proxy_is_used_for_a_server_on_this_machine(embedder, writer, monkeypatch, nobody):
     monkeypatch.setenv("HTTP_PROXY", nobody)
     monkeypatch.setenv("ALL_PROXY", nobody)
     assert embedder().embed_documents(TEXTS).any()
@@ -442,7 +442,7 @@ def test_a_server_that_is_busy_is_given_the_pause_it_asks_for(embedder, model_se
     assert pauses == [2.0]
 
 
-def test_a_server_that_stays_busy_says_so(writer, model_server):
+def test_a_server_that_stays_busy_raises_throttled(writer, model_server):
     model = writer()
     _ = model.identity
     model_server.always = model_server.json({"error": "busy"}, 429)
@@ -450,7 +450,7 @@ def test_a_server_that_stays_busy_says_so(writer, model_server):
         model.complete("x", max_tokens=5)
 
 
-def test_errors_of_the_server_are_retried_and_then_told(embedder, model_server, pauses):
+def test_errors_of_the_server_are_retried_and_then_raised(embedder, model_server, pauses):
     made = embedder()
     assert made.dim == model_server.DIM
     model_server.answers = [model_server.json({"error": "out of memory"}, 500)] * 3
@@ -492,7 +492,7 @@ def test_a_refused_text_is_the_files_fault(embedder, model_server, pauses):
     ],
     ids=["key", "text", "dimension"],
 )
-def test_whatever_is_wrong_a_query_goes_on_without_its_vector(embedder, model_server, answer):
+def test_a_query_continues_without_its_vector_after_any_failure(embedder, model_server, answer):
     made = embedder()
     assert made.dim == model_server.DIM
     model_server.always = model_server.json(*answer)
@@ -631,7 +631,7 @@ def test_a_query_does_not_pull_a_model_that_is_missing_at_the_start(model_server
     assert model_server.asked("/api/pull") == 1
 
 
-def test_a_query_is_told_when_pulling_is_switched_off(server):
+def test_the_error_of_a_query_says_that_pulling_is_switched_off(server):
     with pytest.raises(Unavailable, match=r"pulling is switched off.*ollama pull fresh"):
         ollama.embedder(server(may_pull=False), model="fresh").embed_query("cache")
 

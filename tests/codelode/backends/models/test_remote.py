@@ -115,7 +115,7 @@ def opened(remote):
             remote.call(work)
 
 
-def test_after_many_failures_in_a_row_nobody_is_asked(remote):
+def test_after_many_consecutive_failures_the_server_is_not_called(remote):
     opened(remote)
     work = Calls()
     with pytest.raises(Unavailable, match=rf"left alone for {OPEN_S:.0f} s.*failure"):

@@ -44,7 +44,7 @@ PIECES = {
 
 
 @pytest.mark.parametrize(("word", "expected"), PIECES.values(), ids=PIECES.keys())
-def test_a_word_is_cut_into_the_longest_pieces(word, expected):
+def test_a_word_is_split_into_the_longest_pieces(word, expected):
     assert list(word_pieces(word, VOCABULARY)) == expected
 
 
@@ -210,7 +210,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
 
 @pytest.mark.slow
-def test_an_embedder_takes_little_memory():
+def test_an_embedder_needs_little_memory():
     result = subprocess.run(
         [sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True
     )

@@ -6,7 +6,7 @@ from codelode.backends.models.static import MAX_TOKENS, StaticEmbedder
 from codelode.ports import Tokeniser
 
 
-def test_tokens_are_the_pieces_of_the_table_however_long_the_text_is():
+def test_texts_of_any_length_are_split_into_pieces_of_the_table():
     embedder = StaticEmbedder()
     text = "def parseHTTPResponse(body): return body"
 
