@@ -32,7 +32,7 @@ LEAD_S = 5.0
 UNANSWERED = 8
 
 SLOW_QUERY = "(({} (_)* @a (_)* @b (_)* @c (_)* @d (_)* @e (_)* @f (_)* @name) @definition.class)"
-#: Languages with own queries, by the root of their trees and their extension. Each is slow anew.
+#: Languages with own queries, by the root of their trees and their extension. Each of them is slow.
 LANGUAGES = {
     "python": ("module", "py"),
     "ruby": ("program", "rb"),

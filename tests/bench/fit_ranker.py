@@ -64,7 +64,7 @@ SEEDS = (0, 1, 2, 3)
 #: 1e-4 lost .003 and 1e-2 .000 to .008.
 L2 = 3e-3
 MAX_STEPS = 25
-#: Times that the best chunk of each file is chosen anew.
+#: How often the best chunk of each file is chosen again.
 ROUNDS = 2
 #: Largest change of a weight in a step: the first steps overshoot.
 MAX_CHANGE = 3.0

@@ -153,7 +153,7 @@ def test_a_repository_below_a_listed_folder_is_allowed(repository, tmp_path):
 def test_a_neighbour_whose_name_starts_alike_is_not_below(repository, tmp_path):
     with pytest.raises(InvalidQuery, match=r"outside.*--allow-path FOLDER") as raised:
         check_url(str(repository), local_paths=str(tmp_path / "allow"))
-    # Which folders are allowed is nobody's business.
+    # The error does not reveal which folders are allowed.
     assert raised.value.message.count("/") == str(repository).count("/")
 
 

@@ -271,7 +271,7 @@ def test_a_source_that_led_elsewhere_during_the_transfer_leaves_no_mirror(
 
 @pytest.mark.parametrize("is_older", [False, True], ids=["new mirror", "of an older version"])
 def test_a_mirror_borrows_no_objects(inside, outside, listed, tmp_path, is_older):
-    """Check that a mirror has its own objects: nobody checks the lender of its source later."""
+    """Check that a mirror has its own objects: the lender of its source is not checked later."""
     lender = make(inside.parent / "lender", "lender")
     git(inside.parent, "clone", "-q", "--shared", str(lender), "borrower")
     borrower = Repository(NAME, str(inside.parent / "borrower"))

@@ -374,7 +374,7 @@ main()
         pytest.param("weaviate", True, id="weaviate-drop"),
     ],
     indirect=["store"],
-    scope="session",  # else the cluster of the module would be started anew for each test
+    scope="session",  # else the cluster of the module would be started again for each test
 )
 def test_a_reindex_that_is_killed_right_after_publishing_indexes_no_file_again(
     indexed, git, model, is_dropping
@@ -422,7 +422,7 @@ def described(make_cluster, shared_model_server, make_git):
         pytest.param("weaviate", {"CODELODE_DERIVATIONS": "none"}, id="weaviate-cache emptied"),
     ],
     indirect=["store"],
-    scope="session",  # else the cluster of the module would be started anew for each test
+    scope="session",  # else the cluster of the module would be started again for each test
 )
 async def test_no_summary_is_lost(described, model, variables):
     before = await sentences(described)

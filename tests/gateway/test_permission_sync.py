@@ -208,7 +208,7 @@ async def test_nothing_is_open_before_the_first_reading(world):
 
 
 async def test_a_host_opens_nothing_beyond_its_own_address(world):
-    """Neither what belongs to nobody, nor what belongs to another connection."""
+    """It opens neither repositories without a connection nor those of another connection."""
     other = replace(WORK, name="another", prefix="evil.example/")
     world.states.declare([WORK, other])
     world.grant(ann=["lib"])

@@ -157,7 +157,9 @@ async def test_the_store_alone_reveals_neither_credential_nor_session(tmp_path):
     assert (await signed_out(held, name)).startswith("you are signed out")
     other = await held.open(Credential("Bearer other"))
     (other_name,) = values._held.keys() - {name}
-    values._held[other_name] = values._held[name]  # of whoever can write to the store
+    values._held[other_name] = values._held[
+        name
+    ]  # as an attacker with write access to the store could
     assert await signed_out(held, other)
 
 

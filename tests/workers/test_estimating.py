@@ -185,7 +185,7 @@ def test_a_run_takes_longer_on_a_busy_machine_and_with_a_slow_model(surveyed, se
     assert seconds(tokens_per_s=10.0) > 1_000
     assert seconds(sums=twice(sampled.sums)) > quiet + 0.2 * (quiet - 3.0 - WAIT_S)
     services.settings = services.settings.model_copy(update={"embedder": "ollama"})
-    assert seconds() == 0.0  # nobody knows how fast it embeds
+    assert seconds() == 0.0  # the speed of the embedder is unknown
     assert seconds(tokens_per_s=10.0) > 1_000
 
 

@@ -1,4 +1,4 @@
-"""Writers and a swap of the index exclude each other, whoever dies."""
+"""Writers and a swap of the index exclude each other, even if a process dies."""
 
 from __future__ import annotations
 

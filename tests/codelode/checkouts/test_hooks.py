@@ -92,7 +92,7 @@ def test_each_commit_merge_checkout_and_rebase_indexes_the_branch(work, hooks, c
 
 
 def test_no_git_command_waits_or_fails(work, hooks, program):
-    """The program waits for a pipe that has no other end, so whoever waited for it would hang."""
+    """The program waits for a pipe for ever, so a command that waited for it would hang."""
     os.mkfifo(work.folder.parent / "pipe")
     program.write_text(
         f"#!/bin/sh\necho $$ >{work.folder.parent}/pid\nread x <{work.folder.parent}/pipe\n"

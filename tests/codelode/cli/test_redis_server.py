@@ -199,7 +199,7 @@ def test_a_server_uses_a_password_that_was_written_by_hand(real_servers, tmp_pat
 
 @pytest.mark.parametrize("name", [redis_server.PASSWORD, redis_server.CONFIGURATION])
 def test_a_folder_that_cannot_be_written_is_refused_by_name(tmp_path, name):
-    (tmp_path / f"{name}.draft").mkdir()  # stands for a disk that is full
+    (tmp_path / f"{name}.draft").mkdir()  # imitates a full disk
 
     with pytest.raises(InvalidSettings, match=f"cannot use the folder {tmp_path} of Redis: "):
         redis_server.place_in(tmp_path).__enter__()

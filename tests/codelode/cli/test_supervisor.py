@@ -387,7 +387,7 @@ def test_the_children_of_a_killed_supervisor_end(orphan):
 
 def test_leftovers_of_a_killed_supervisor_are_ended_by_the_next(orphan, tmp_path):
     left = data_folder.members(tmp_path)
-    assert left  # its child's own child has nobody to die with
+    assert left  # the grandchild survives its parents
 
     with data_folder.locked(tmp_path):
         assert data_folder.end_leftovers(tmp_path) >= 1

@@ -333,7 +333,7 @@ def test_what_a_given_up_run_left_pending_is_for_the_next_run(world):
 
 
 def test_a_run_that_begins_during_a_repair_keeps_its_files(world):
-    """The suspicion is looked at again where nobody writes, and then there is a run."""
+    """Suspicious files are checked again while no worker writes; by then a run has begun."""
     world.index()
     world.write(files=("new.py",))
     doctor = world.doctor(is_repairing=True)

@@ -110,7 +110,7 @@ def test_the_answer_of_a_host_says_whether_a_retry_may_help(host, mirrors, path,
     with pytest.raises(error, match=words) as raised:
         mirrors.sync(Repository(NAME, f"{host}/{path}"))
     assert type(raised.value) is error
-    assert "owner/repo" not in str(raised.value)  # whoever tells of the run names it
+    assert "owner/repo" not in str(raised.value)  # the report of the run already names it
 
 
 def test_a_private_repository_is_cloned_with_the_token_of_the_home_folder(
