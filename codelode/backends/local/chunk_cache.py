@@ -13,15 +13,15 @@ from codelode.backends.local.tables import Text
 from codelode.model import Chunk
 from codelode.names import Names
 
-#: Capacity, in chunks of about 4 kB; a full cache drops its older half. With 614 different queries
-#: to 60,000 chunks, 42 % of the candidates were cached; with a capacity of 4,096, 13 %.
+#: Capacity, in chunks of about 4 kB; a full cache drops its older half. For 614 different queries
+#: on 60,000 chunks, 42 % of the candidates were cached; with a capacity of 4,096, 13 %.
 MAX_CHUNKS = 16_384
 
 _COLUMNS = ("repositories", "paths", "refs", "languages", "categories", "kinds")
 
 
 class CachedChunk(NamedTuple):
-    """A decoded chunk, with what searches need besides it."""
+    """A decoded chunk, and other values of its row that searches need."""
 
     chunk: Chunk
     names: Names

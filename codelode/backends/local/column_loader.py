@@ -21,10 +21,10 @@ from codelode.backends.local.column_table import ENCODED, ColumnTable, Dictionar
 from codelode.backends.local.database import State
 from codelode.backends.local.growing_arrays import GrowingArray, VectorColumn
 
-#: Fraction of rows that may be deleted ones; if there are more, their memory is freed.
+#: Maximum fraction of rows that are deleted; above it, their memory is freed.
 MAX_DELETED = 1 / 3
 
-#: Rows read at once: the first load must not hold all of them as Python objects.
+#: Number of rows read at once: the first load must not hold all of them as Python objects.
 _ROWS_PER_READ = 4_096
 
 _log = structlog.get_logger(__name__)
@@ -72,7 +72,7 @@ class ColumnLoader:
         self._codes = {name: GrowingArray(np.zeros(0, np.int32)) for name in ENCODED}
         self._is_alive = GrowingArray(np.zeros(0, np.bool_))
         self._vectors = VectorColumn(self._dim)
-        # Of the shared file that was tried last.
+        # The version of the shared file whose vectors were compared last.
         self._shared_version: tuple[int, int] | None = None
         self._scales = GrowingArray(np.zeros(0, np.float32))
 

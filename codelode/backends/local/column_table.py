@@ -1,6 +1,7 @@
-"""Columns that a reader holds of every chunk: dictionary-encoded fields and 8-bit vectors.
+"""Columns of all chunks that a reader has in memory: dictionary-encoded fields and 8-bit vectors.
 
-A `ColumnTable` is a snapshot of the index and never changes, so a search can use one to its end.
+A `ColumnTable` is a snapshot of the index and never changes, so a search can use the same one until
+it ends.
 The next snapshot shares the arrays and appends new rows. Deleted rows are marked, and removed when
 they are a third of all rows. All readers share most vectors (`shared_vectors`).
 """
@@ -26,7 +27,8 @@ from codelode.model import FileKey, Filters, RefName, RepositoryName
 #: The dictionary-encoded columns.
 ENCODED = ("repositories", "paths", "refs", "languages", "categories", "kinds", "names")
 
-#: Filters, and visibilities, whose masks are cached per snapshot, at one byte per row each.
+#: Maximum number of filters, and of visibilities, whose masks are cached per snapshot. A mask takes
+#: one byte per row.
 MAX_MASKS = 16
 MAX_VISIBILITIES = 32
 
@@ -91,7 +93,7 @@ class ColumnTable:
     _visible: dict[str, Mask] = field(default_factory=dict, init=False)  # by digest
 
     def positions(self, rows: Rows) -> npt.NDArray[np.intp]:
-        """Return the position of each row; a missing row gets any position (compare `rows`)."""
+        """Return the position of each row; for a missing row, that of another (compare `rows`)."""
         return np.minimum(np.searchsorted(self.rows, rows), max(len(self.rows) - 1, 0))
 
     def texts_at(self, name: str, positions: Sequence[int]) -> list[str]:
@@ -127,7 +129,7 @@ class ColumnTable:
         return found
 
     def numbered(self, places: Iterable[FileKey]) -> dict[int, FileKey]:
-        """Return the files by their numbers; those that were never there are left out."""
+        """Return the files by their numbers; unknown files are left out."""
         repositories, paths = self.dictionaries.repositories, self.dictionaries.paths
         return {
             (repository << 32) | path: place
@@ -144,7 +146,7 @@ class ColumnTable:
         return mask if visible.is_everything else mask & self._seen(visible)
 
     def in_clauses(self, filters: Filters) -> Mask:
-        """Return the mask of rows that meet the filters which the keyword index has as well."""
+        """Return the mask of rows that meet those filters that the keyword index has too."""
         mask = self.is_alive
         for name, values in clauses(filters, EVERYTHING).items():
             if name == "kinds":
@@ -211,7 +213,7 @@ def _cached_mask(masks: dict[Key, Mask], key: Key, mask: Mask, *, most: int) -> 
 
 
 def cached(values: dict[Key, Value], key: Key, value: Value, *, most: int) -> Value:
-    """Add the value and return it. Full, the cache drops its oldest."""
+    """Add the value and return it. A full cache drops its oldest value."""
     while len(values) >= most:
         values.pop(next(iter(values.copy())), None)  # another thread may have dropped it
     values[key] = value

@@ -4,9 +4,9 @@ A stored chunk never changes except for its refs; a chunk with any other change 
 row numbers are never reused. So a reader stays up to date with two queries: the rows above the last
 one it knows, and the rows in the change log.
 
-The columns that readers hold in memory are one table, the texts they display another, so that a
-reader starts without reading every content. Vectors are stored with 8 bits for scanning and with 16
-for exact comparison.
+The columns that readers keep in memory are in one table, the texts in another, so that a reader
+starts without reading all texts. Vectors are stored with 8 bits for scanning and with 16 for exact
+comparison.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ CHECKPOINT_WAIT_MS = 200
 #: 16 kB. Larger pages save less and take longer to read.
 PAGE_BYTES = 16_384
 
-#: Maximum number of bytes of the database that a reader maps into memory; SQLite has a limit just
-#: above. Reading a chunk otherwise copies its page of 16 kB, with which grep took a tenth longer.
-#: Readers share the mapped pages with the operating system, which takes them back when memory is
-#: short.
+#: Maximum number of bytes of the database that a reader maps into memory; SQLite's own limit is
+#: slightly higher. Without the mapping, reading a chunk copies its page of 16 kB, and grep took a
+#: tenth longer. The operating system shares the mapped pages between readers, and frees them when
+#: memory is short.
 MAPPED_BYTES = 2_000_000_000
 
-#: FULL: writes survive a power failure. It costs one more disk flush, where the keyword index needs
-#: about ten.
+#: FULL: writes survive a power failure. It costs one more disk flush per write; the keyword index
+#: needs about ten.
 _WRITER_PRAGMAS = ("PRAGMA synchronous = FULL", "PRAGMA cache_size = -16000")
 _READER_PRAGMAS = (
     "PRAGMA query_only = ON",
@@ -117,7 +117,7 @@ def file_number(folder: Path) -> int | None:
 
 
 def checkpoint(connection: sqlite3.Connection) -> None:
-    """Fold the write-ahead log into the file, unless readers block that for long."""
+    """Fold the write-ahead log into the file, unless readers block this for too long."""
     connection.execute(f"PRAGMA busy_timeout = {CHECKPOINT_WAIT_MS}")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1_000:.0f}")

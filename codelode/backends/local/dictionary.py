@@ -1,8 +1,8 @@
-"""Dictionary encoding: distinct texts as numbers, and which of them match a pattern.
+"""Encode distinct texts as numbers, and find which of them match a pattern.
 
 A pattern is matched against each distinct text once: results are cached, and later only texts that
-were added since are matched. The literal parts of a pattern are first looked for in all texts at
-once, joined by line breaks, which takes an eighth of the time of matching a million paths singly.
+were added since are matched. The literal parts of a pattern are first searched for in all texts at
+once, joined by line breaks. For a million paths, this takes an eighth of the time of matching each.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import numpy.typing as npt
 
 from codelode import deadline
 
-#: Patterns whose results are cached, at one byte per text each.
+#: Maximum number of patterns whose results are cached. A result takes one byte per text.
 MAX_PATTERNS = 64
 
-#: Texts that are matched between two checks of the deadline, which take a few milliseconds.
+#: Number of texts matched between two checks of the deadline, which takes a few milliseconds.
 TEXTS_PER_CHECK = 1_000
 
-#: Maximum number of texts that are matched one by one before all are joined again, and their
-#: fraction of all.
+#: Texts that are not joined yet are matched one by one. All are joined again when those are more
+#: than this number and more than this fraction of all texts.
 MIN_JOINED = 2_000
 JOINED_SHARE = 1 / 8
 
@@ -35,15 +35,15 @@ MAX_SHARE = 1 / 4
 Codes = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 
-#: From a pattern to a test whether a text matches it.
+#: Returns, for a pattern, a predicate that tells whether a text matches it.
 Matcher = Callable[[str], Callable[[str], bool]]
 
 
 class Dictionary:
     """A growing list of distinct texts. One thread adds at a time, any number read.
 
-    `needles` returns the texts that occur in everything that a pattern matches, a line break before
-    and after it included.
+    `needles` returns, for a pattern, texts that occur in every text that it matches, where each
+    text has a line break before and after it.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Dictionary:
                     yield number
 
     def _join(self, first: int, known: int) -> _Joined | None:
-        """Return most texts in one; None: matching those from the first one on is faster."""
+        """Return most texts, joined; None: matching those from `first` on one by one is faster."""
         joined = self._joined
         if known - max(first, len(joined.starts)) > max(MIN_JOINED, JOINED_SHARE * known):
             joined = self._joined = _join(self._texts[:known])
@@ -141,7 +141,7 @@ class Dictionary:
 
 
 class _Joined(NamedTuple):
-    """Texts in one, with a line break before and after each.
+    """Joined texts, with a line break before and after each.
 
     In UTF-8, because a single character beyond Latin-1 would double the size of a `str`.
     """
@@ -150,7 +150,7 @@ class _Joined(NamedTuple):
     starts: npt.NDArray[np.int64]  # positions of the line breaks before the texts
 
     def holding(self, needles: Sequence[str], first: int) -> npt.NDArray[np.int64] | None:
-        """Return the numbers of the texts with the rarest needle, from the first text on.
+        """Return the numbers of the texts from `first` on that have the rarest needle.
 
         None: so many have it that this saves nothing.
         """

@@ -1,4 +1,4 @@
-"""Opens the embedded index for reading, writing, and operating on it."""
+"""Open the embedded index for reading, writing, and operating on it."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from codelode.backends.local.column_table import Positions, at_positions
 from codelode.backends.local.dictionary import Mask
 
-#: Vectors that are compared at once.
+#: Number of vectors that are compared at once.
 _ROWS_PER_COMPARISON = 4_096
 
 Item = TypeVar("Item", bound=np.generic)
@@ -46,7 +46,7 @@ class GrowingArray(Generic[Item]):
         self._count = len(self._held)
 
     def spread(self, kept: Positions, positions: Positions, count: int) -> None:
-        """Move the items at `kept` to `positions` of an array of `count` items, else zeros."""
+        """Move the items at `kept` to `positions` of an array of `count` items; fill with zeros."""
         held = np.zeros((count, *self._held.shape[1:]), self._held.dtype)
         held[positions] = self.items[kept]
         self._held, self._count = held, count
@@ -73,7 +73,7 @@ class VectorColumn:
         self._own.extend(more)
 
     def keep(self, mask: Mask) -> None:
-        """Remove the vectors of all other rows; the shared file is not used any more."""
+        """Keep only the vectors of the rows in the mask, all in memory: stop using the file."""
         count = len(self._shared)
         kept = [self._shared[mask[:count]], self._own.items[mask[count:]]]
         self._shared, self._own = self._shared[:0], GrowingArray(np.concatenate(kept))

@@ -96,8 +96,8 @@ class LocalInventory:
     def sizes(self) -> Mapping[str, int] | None:
         """Return the bytes of vectors, keyword index, and texts, and of unpublished indexes.
 
-        Vectors are in rows of the database, so their bytes are counted from their number; those in
-        the file that readers share are added.
+        Vectors are in rows of the database, so their size is computed from their number. The file
+        of vectors that readers share is added.
         """
         with self._reading() as connection:
             vectors = connection.execute(_VECTOR_BYTES).fetchone()[0] if connection else 0

@@ -4,8 +4,8 @@ Words are scored by BM25, summed over three fields with the weights of `words`; 
 identified by its row number. The trigrams of a file are a field of its first chunk, which is not
 scored: for 115 MB of source they take 15 MB, and the files of a literal are found in half a
 millisecond. (The trigrams of SQLite's FTS5 took 19 MB and ten times as long.) The trigrams of each
-chunk are another field, which takes more than twice as much space. With it, only those chunks of a
-file are read that have the trigrams of a pattern, unless a line may be in several chunks.
+chunk are another field, which takes more than twice as much space. With it, a search reads only the
+chunks that have the trigrams of a pattern, except in files where a line may be in several chunks.
 
 The index commits before the database does, so it may have rows that the database never got (after a
 crash in between) and deleted rows; readers drop both. The database records the stamp of each
@@ -50,10 +50,10 @@ from codelode.model import Chunk
 #: Memory that buffers documents before they are written, bytes; the engine requires 15 MB.
 HEAP_BYTES = 20_000_000
 
-#: Rows in one deletion.
+#: Number of rows in one deletion.
 _ROWS_PER_DELETION = 1_000
 
-#: Rows read and indexed between two log events.
+#: Number of rows read and indexed between two log events.
 _ROWS_PER_STEP = 5_000
 
 _log = structlog.get_logger(__name__)
@@ -81,7 +81,7 @@ Scores = npt.NDArray[np.float64]
 
 def schema() -> Schema:
     builder = SchemaBuilder()
-    for name in _FIELDS:  # split by us, so that index and query agree exactly
+    for name in _FIELDS:  # `words` splits the text, so that index and query agree exactly
         builder.add_text_field(name, tokenizer_name="whitespace", index_option="freq")
     for name in CLAUSE_FIELDS:
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
@@ -198,7 +198,7 @@ class Writer:
             return self._writer.commit()
 
     def close(self) -> None:
-        """Wait for the merges that the commit started: the engine would discard them."""
+        """Wait for the merges that the commit started, which the engine would discard otherwise."""
         with damage_reported():
             self._writer.wait_merging_threads()
 
@@ -276,8 +276,8 @@ def _needs(field: str, needed: Grams) -> Query:
 def top(searcher: Searcher, query: Query, limit: int) -> tuple[Rows, Scores]:
     """Return the best `limit` rows and their scores, best first.
 
-    Every match is scored, whether or not matches are counted: the binding of the engine collects
-    hits in a way that skips none. Counting them as well takes up to a tenth longer.
+    Every match is scored, because the engine's Python binding collects hits in a way that cannot
+    skip any. Counting them as well takes up to a tenth longer.
     """
     hits = searcher.search(query, limit, count=False).hits
     rows = searcher.fast_field_values("row", [address for _, address in hits])

@@ -81,7 +81,7 @@ def folders(root: Path) -> list[Path]:
 
 
 def root_of(folder: Path) -> Path:
-    """Return the index folder that the folder of an index is in, or is."""
+    """Return the index folder that contains the folder of an index, or is that folder."""
     return folder.parent if folder.name.startswith(_PREFIX) else folder
 
 

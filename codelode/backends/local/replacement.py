@@ -41,7 +41,7 @@ class Change:
 
 
 def plan(files: Sequence[FileChunks], stored: Mapping[ChunkId, Stored]) -> Change:
-    """Return the change from `stored`, all chunks of these files at any ref, to the files."""
+    """Return the change that turns `stored`, the chunks of these files at all refs, into them."""
     change = Change()
     given: set[ChunkId] = set()
     for file in files:

@@ -41,11 +41,11 @@ from codelode.model import (
 )
 from codelode.vectors import Vector
 
-#: Vectors found with 8 bits that are compared again with 16, relative to the limit.
+#: Number of vectors found with 8 bits that are compared again with 16, relative to the limit.
 REFINE = 1.1
 
 #: The keyword index is asked for the limit divided by the share of rows inside the filters, times
-#: the margin. Below this share it is given the clauses.
+#: the margin. Below this share, the clauses are added to the query.
 MIN_SHARE = 1 / 8
 MARGIN = 1.25
 
@@ -57,20 +57,20 @@ ROW_COST = 20
 MANY_VALUES = 500
 MIN_SHARE_OF_MANY = 1 / 16
 
-#: If too few hits are inside the filters, the next query asks for this many times as many.
+#: If too few hits are inside the filters, the next query asks for more hits by this factor.
 WIDENING = 8
 
 #: If less than this fraction of the rows is inside the filters, only their vectors are compared.
 SPARSE = 1 / 4
 
-#: Minimum number of vectors compared by several threads. One thread compares 121,000 in 1.5 ms.
-#: Several then save no time in a gateway, whose searches look up words on another core meanwhile.
+#: Minimum number of vectors for which several threads are used. One thread compares 121,000 in
+#: 1.5 ms. Several would save no time there, because words are looked up on another core meanwhile.
 MANY = 500_000
 THREADS = min(4, os.cpu_count() or 1)
 
-#: Maximum number of repositories whose chunks are searched one by one, which takes 0.05 ms each if
-#: few have the trigrams, and is cached for the next files. More are searched together, which takes
-#: 0.5 ms.
+#: Maximum number of repositories that are searched one by one, which takes 0.05 ms each if few of
+#: their chunks have the trigrams; the results are cached for the next files. More repositories are
+#: searched together, which takes 0.5 ms.
 MANY_REPOSITORIES = 8
 
 #: Values per group; only the maximum of each group is compared to find a bound on the largest ones.
@@ -79,7 +79,7 @@ GROUP = 64
 #: The key by which the pieces of files are ordered.
 _IN_ORDER = itemgetter(2, 1)
 
-#: Stands for the number of a file in pieces that are not at the ref.
+#: The number of the file for pieces that are not at the ref.
 _NO_FILE = -1
 
 #: Scores by position in the columns.
@@ -132,10 +132,10 @@ def _largest(values: _Floats, count: int) -> npt.NDArray[np.intp]:
 
 
 def _lower_bound(values: _Floats, count: int) -> float:
-    """Return a lower bound on the `count`-th largest value: the same of the maxima of groups.
+    """Return a lower bound on the `count`-th largest value: the `count`-th largest group maximum.
 
-    Not many more values reach it. Selecting among those takes a tenth of the time of selecting
-    among all values.
+    Few more values reach it. Selecting among them takes a tenth of the time of selecting among all
+    values.
     """
     width = len(values) // GROUP
     if width <= count:
@@ -239,7 +239,7 @@ def _pieces_holding(
     ref: RefName,
     needed: Grams,
 ) -> list[Piece]:
-    """Return the pieces with the trigrams, and all of files in which pieces share lines."""
+    """Return the pieces with the trigrams, and all pieces of files where pieces share lines."""
     columns, files = snapshot.columns, snapshot.columns.numbered(places)
     is_at_ref = columns.at_ref(ref)
     sharing = snapshot.sharing_lines().among(files)

@@ -36,7 +36,7 @@ from codelode.model import (
 )
 from codelode.vectors import Vector
 
-#: Threads that compare vectors for all searches, while each search looks up its words itself.
+#: Number of threads that compare vectors for all searches. Words are looked up in the search's own.
 THREADS = 8
 
 
@@ -163,7 +163,7 @@ class LocalChunkSearch:
         columns = snapshot.columns
         mask = columns.inside(query.filters, query.visible)
         deadline.check()
-        # At the same time, because both release the interpreter's lock.
+        # Vectors and words are searched in parallel, because both release the interpreter's lock.
         vectors = self._beside.submit(copy_context().run, self._near, columns, query, mask)
         keyword = retrieval.keyword(snapshot, query, mask)
         near = vectors.result()

@@ -1,10 +1,10 @@
-"""The 8-bit vectors in a file that all readers map into memory, so that they hold them once.
+"""Keep the 8-bit vectors in a file that all readers map, so that they are in memory only once.
 
-The file is derived from the database and holds the number and the vector of each row. Row numbers
-are not reused and a stored vector never changes, so the file stays valid while rows are deleted, or
-added, which it then lacks. A reader first compares the file with what it has read from the
+The file is derived from the database and has the number and the vector of each row. Row numbers are
+not reused and a stored vector never changes, so the file stays valid when rows are deleted or
+added; it lacks the added ones. A reader first compares the file with what it has read from the
 database, so a damaged file, or that of another database, is ignored. The writer never changes the
-file but replaces it in one step, so a reader may go on using the old one.
+file but replaces it atomically, so a reader may go on using the old one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DRAFT_NAME = f"{FILE_NAME}.draft"
 MAX_CHANGED = 1 / 8
 MIN_CHANGED = 4_096
 
-#: Rows that are read and written at once.
+#: Number of rows that are read and written at once.
 _ROWS_PER_WRITE = 4_096
 
 #: The header: a magic number, the number of rows, and the dimensions. The vectors begin at a cache

@@ -25,7 +25,7 @@ from codelode.backends.local.errors import Damaged, damage_reported
 from codelode.grams import NOTHING, Grams
 from codelode.model import RepositoryName
 
-#: Results of searches for chunks that are cached per snapshot, at 16 bytes per chunk.
+#: Maximum number of chunk searches whose results are cached per snapshot, at 16 bytes per chunk.
 MAX_FOUND = 16
 
 _log = structlog.get_logger(__name__)
@@ -120,7 +120,7 @@ class Snapshots:
             columns, failure = self._load(connection, state), None
             try:
                 self._newest = Snapshot(columns, self._searcher(state.keywords))
-            except Damaged as exc:  # or rebuilt and removed since the state was read
+            except Damaged as exc:  # or replaced by a rebuilt one since the state was read
                 failure = exc
             # The keyword index is not part of the transaction: it may show a later state that lacks
             # rows of this one. If the database's state has not changed since, it has them all.

@@ -32,8 +32,8 @@ from codelode.backends.local.replacement import Change, plan
 from codelode.files import make_private
 from codelode.model import Chunk, ChunkId, FileChunks, RefName, RepositoryName
 
-#: Maximum number of deleted rows that stay in the keyword index until `maintain`: a deletion
-#: rewrites a part of each segment.
+#: Maximum number of deleted rows that stay in the keyword index until `maintain`: deleting them
+#: there rewrites a part of each segment.
 MAX_UNFOLDED = 5_000
 
 #: Entries kept in the change log; a reader that missed more reloads everything.
@@ -167,7 +167,7 @@ class LocalChunkStore:
 
     @contextmanager
     def _keywords(self) -> Iterator[keyword_index.Writer]:
-        """Open a writer of the keyword index, after it was made to match the database."""
+        """Open a writer of the keyword index; first make the index match the database."""
         state = database.state(self._database)
         with closing(
             keyword_index.Writer(keyword_index.folder_of(self._folder, state.keywords))
