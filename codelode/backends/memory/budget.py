@@ -1,4 +1,4 @@
-"""The summary budget in counters of one process."""
+"""Keep the summary budget in counters of one process."""
 
 from __future__ import annotations
 

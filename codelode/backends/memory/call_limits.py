@@ -1,4 +1,4 @@
-"""The limits of calls in one process."""
+"""Limit the calls within one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The maps of chunks in dictionaries of one process."""
+"""Keep the maps of chunks in dictionaries of one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chunk store in a dictionary. Every search scans all chunks, so results are exact."""
+"""Keep the chunks in a dictionary. Every search scans all chunks, so results are exact."""
 
 from __future__ import annotations
 

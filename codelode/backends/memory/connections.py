@@ -1,4 +1,4 @@
-"""Connections to code hosts in dictionaries of one process."""
+"""Keep the states of connections to code hosts in dictionaries of one process."""
 
 from __future__ import annotations
 

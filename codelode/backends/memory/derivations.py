@@ -1,4 +1,4 @@
-"""Derived values in a dictionary."""
+"""Cache derived values in a dictionary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The measured sizes in a dictionary of one process."""
+"""Keep the measured sizes in a dictionary of one process."""
 
 from __future__ import annotations
 

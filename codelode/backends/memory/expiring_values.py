@@ -1,4 +1,4 @@
-"""Values that expire, in one process."""
+"""Keep values that expire in a dictionary of one process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class MemoryExpiringValues:
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._held: OrderedDict[str, tuple[bytes, float]] = OrderedDict()  # with its end
+        self._held: OrderedDict[str, tuple[bytes, float]] = OrderedDict()  # with its expiry
 
     async def put(self, name: str, value: bytes, *, ttl_s: float) -> None:
         put(self._held, name, (value, self._now() + ttl_s), most=MAX_VALUES)

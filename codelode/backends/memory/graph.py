@@ -1,4 +1,4 @@
-"""The dependency graph in dictionaries."""
+"""Keep the dependency graph in dictionaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A language model that is a function."""
+"""Use a function as a language model."""
 
 from __future__ import annotations
 

@@ -657,7 +657,10 @@ class MemoryLedger:
             self._groups.setdefault(name, Grouped(groups))
 
     def _come(self, run: RunId, stage: str) -> float:
-        """Return what the run has spent at the stage, where it has files now."""
+        """Return the time counted for a run at a stage where it has files, milliseconds.
+
+        A run that is new at the stage starts at the time of the run that last began files there.
+        """
         return self._spent.setdefault(
             (run, stage), self._turns.get((stage, self._is_bulk(run)), 0.0)
         )
@@ -735,7 +738,7 @@ class MemoryLedger:
     def _mark_unclean(
         self, name: RepositoryName, ref: RefName, fingerprint: str, *, is_rebuild: bool
     ) -> None:
-        """Mark the ref. `is_rebuild`: its records now describe the index of the fingerprint."""
+        """Mark the ref as not clean. `is_rebuild`: its records are now those of `fingerprint`."""
         known = self._refs.setdefault(name, {})
         status = known.get(ref, RefStatus(ref, None, fingerprint))
         named = fingerprint if is_rebuild else status.fingerprint

@@ -1,4 +1,4 @@
-"""The package index in a dictionary."""
+"""Keep the package index in a dictionary."""
 
 from __future__ import annotations
 

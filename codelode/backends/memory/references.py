@@ -1,4 +1,4 @@
-"""The reference index in a dictionary."""
+"""Keep the reference index in a dictionary."""
 
 from __future__ import annotations
 

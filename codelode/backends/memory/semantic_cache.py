@@ -1,4 +1,4 @@
-"""The semantic query cache in a list."""
+"""Keep the semantic query cache in a list."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from codelode.vectors import Vector
 
 
 class MemorySemanticQueryCache:
-    """Implements the port SemanticQueryCache. `entries`: maximum of queries; 0 stores none."""
+    """Implements the port SemanticQueryCache.
+
+    `entries`: maximum number of queries; 0 stores none.
+    """
 
     def __init__(self, *, entries: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._entries = entries

@@ -1,4 +1,4 @@
-"""The followed repositories of code hosts in dictionaries of one process."""
+"""Store the followed repositories of code hosts in dictionaries of one process."""
 
 from __future__ import annotations
 

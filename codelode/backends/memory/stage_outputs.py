@@ -1,4 +1,4 @@
-"""The stage outputs in a dictionary."""
+"""Keep the stage outputs in a dictionary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The symbol table in a dictionary."""
+"""Keep the symbol table in a dictionary."""
 
 from __future__ import annotations
 
