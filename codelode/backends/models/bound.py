@@ -2,7 +2,7 @@
 
 The index knows the identity and dimensions of its embedder, so a process that only searches need
 not ask the model's server for them: a gateway starts while that server is unreachable, and ranks by
-keywords until it is back. Each time it has embedded, the model is compared with that of the index.
+keywords until it is back. After each call, the embedder's model is compared with the index's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from codelode.errors import SchemaMismatch
 from codelode.ports import Checked, Embedder
 from codelode.vectors import Vector, Vectors
 
-#: Pause before a server whose model was the wrong one is asked again, seconds.
+#: Pause before a server that had the wrong model is asked again, seconds.
 RETRY_S = 10.0
 
 

@@ -28,8 +28,8 @@ from codelode.errors import (
     Unavailable,
 )
 
-#: Exceptions that are not an answer with a status, with their error and its message. Looked up
-#: along the exception's bases, so that a class of a later version uses the row of its parent.
+#: Our error and its message for exceptions that are not an answer with a status. Looked up along
+#: the exception's bases, so that a class of a later version uses the row of its parent.
 TRANSLATIONS: dict[type[Exception], tuple[type[CodelodeError], str]] = {
     httpx.TimeoutException: (TimedOut, "did not answer in time"),
     httpx.PoolTimeout: (Unavailable, "all connections are in use"),
@@ -59,7 +59,7 @@ TRANSLATIONS: dict[type[Exception], tuple[type[CodelodeError], str]] = {
     OSError: (Unavailable, "does not answer; is it running?"),
 }
 
-#: Longest detail in a message, characters; a server may answer with a whole page.
+#: Maximum length of a detail in a message, characters; a server may answer with a whole page.
 _DETAIL_CHARS = 200
 
 

@@ -48,8 +48,8 @@ _log = structlog.get_logger(__name__)
 class Server:
     """One Ollama server: its client and its models. Every call raises only `codelode.errors`.
 
-    Connections are closed by `close`, and at the latest when the object is collected: an embedder
-    that is made only for its identity, as before a start, is dropped right after.
+    Connections are closed by `close`, or when the object is collected: an embedder that is made
+    only for its identity, as before a start, is dropped without `close`.
 
     `threads`: processor threads per call; 0 leaves it to the server, which takes all cores and
     spins while it waits. Where other programs share the machine, one thread was 50 times faster

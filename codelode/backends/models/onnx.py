@@ -27,8 +27,8 @@ BATCH = 16
 class OnnxCrossEncoder:
     """Implements the port CrossEncoder. Safe to share between threads.
 
-    Raises InvalidSettings when a file or the package is missing or a file is not what it should be,
-    Unavailable when a run fails.
+    Raises InvalidSettings when a file or the package is missing or a file is invalid, Unavailable
+    when a run fails.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -138,7 +138,7 @@ class Remote:
     def call(self, work: Callable[[], T], *, attempts: int = ATTEMPTS) -> T:
         """Return what `work` returns; repeat it while it raises Unavailable.
 
-        Raises the last Unavailable, and at once whatever else `work` raises.
+        Raises the last Unavailable; any other error of `work` is raised immediately.
         """
         for attempt in count(1):
             try:

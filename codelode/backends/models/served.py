@@ -1,9 +1,9 @@
 """The common part of all embedding models behind a server.
 
 Texts are sent in batches of a bounded size, and every answer is checked: a wrong number of rows, a
-wrong dimension, NaN, or infinity would poison the index for good. A text without a word gets a zero
-row and is never sent. Vectors are normalised to unit length here, so that a dot product compares
-vectors of every embedder.
+wrong dimension, NaN, or infinity would stay in the index. A text without a word gets a zero row and
+is never sent. Vectors are normalised to unit length here, so that a dot product compares vectors of
+every embedder.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from codelode.backends.models.remote import OPEN_S, Breaker, Garbled, Remote, Re
 from codelode.errors import InvalidSettings, Rejected, SchemaMismatch, TimedOut, Unavailable
 from codelode.vectors import Vector, Vectors
 
-#: Longer texts are cut, characters: several times the largest chunk, and still less than the
-#: context of every model in the table below.
+#: Length at which texts are cut, characters: several times the largest chunk, and still less than
+#: the context of every model in the table below.
 MAX_TEXT_CHARS = 8_000
 
 #: Characters of code per token; a low estimate, so that batches stay below their budget.
@@ -225,7 +225,7 @@ class ServedEmbedder:
                 "has taken its name; restart the workers and index again"
             )
         unit = _unit(np.asarray(rows, np.float64))
-        if not np.allclose(np.linalg.norm(unit, axis=1), 1.0):  # nor is NaN
+        if not np.allclose(np.linalg.norm(unit, axis=1), 1.0):  # NaN is not close either
             raise Garbled(
                 f"{self._name} answered with a vector that is not finite or all zeros; "
                 "if it stays so, use another model or another release of the server"
@@ -289,7 +289,7 @@ def _clean(instruction: str, text: str) -> str:
 
 
 def _batches(texts: Sequence[str], budget_tokens: int) -> Iterator[Sequence[str]]:
-    """Yield batches of the texts in order, within the budget; a single text always fits."""
+    """Yield batches of the texts in order; only a batch of one text may exceed the budget."""
     start, spent = 0, 0
     for at, text in enumerate(texts):
         cost = len(text) // CHARS_PER_TOKEN + 1
@@ -302,7 +302,7 @@ def _batches(texts: Sequence[str], budget_tokens: int) -> Iterator[Sequence[str]
 
 
 def _unit(matrix: npt.NDArray[np.float64]) -> Vectors:
-    """Return the rows at unit length; a row without a direction keeps another length, or NaN.
+    """Return the rows at unit length; rows without a direction get another length, or NaN.
 
     Uses double precision: in single precision a length of 1e20 overflows and one of 1e-30
     underflows.

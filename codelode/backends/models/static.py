@@ -27,23 +27,25 @@ from codelode.vectors import Vector, Vectors
 
 TABLE_DIR = Path(__file__).parent / "data" / "static"
 
-#: Tokens per text that count; a chunk has about 300. Bounds the cost of a hostile text.
+#: Maximum number of tokens of a text that count; a chunk has about 300. Bounds the cost of a
+#: hostile text.
 MAX_TOKENS = 4_096
 
 #: Added to a token's log(1 + occurrences) if it is in the document's first line, which is the path
-#: of a chunk. Higher values rank files better and chunks inside a file worse: the rank of files
-#: improves up to 3, that of a function for its own documentation falls from 0 on. With the whole
+#: of a chunk. Higher values rank files better and chunks inside a file worse: files rank better up
+#: to a value of 3, and functions rank worse for their own documentation from 0 on. With the whole
 #: ranker, 1 scores .004 higher than 0.5 on whole repositories, and equally on source folders.
 PATH_WEIGHT = 1.0
 
-#: Longer words are treated as data, as is usual for word pieces, characters.
+#: Maximum length of a word, characters. Longer ones are treated as data, as is usual for word
+#: pieces.
 MAX_WORD_CHARS = 64
 
-#: Texts pooled by one matrix product. More texts share more rows; fewer have fewer zeros.
+#: Number of texts pooled by one matrix product. More texts share more rows; fewer have fewer zeros.
 BATCH_TEXTS = 32
 
-#: Tokens multiplied at once. A product of 32 × 32 × 256 stays on the calling thread; a larger one
-#: wakes the BLAS threads, which on busy cores took 15 times the processor time.
+#: Number of tokens multiplied at once. A product of 32 × 32 × 256 stays on the calling thread; a
+#: larger one wakes the BLAS threads, which on busy cores took 15 times the processor time.
 BLOCK_TOKENS = 32
 
 _LOG1P = np.log1p(np.arange(MAX_TOKENS + 1, dtype=np.float32))
@@ -88,7 +90,7 @@ class StaticEmbedder:
         return out
 
     def embed_query(self, text: str) -> Vector:
-        """Embed a document without a title, in a tenth of the time that `_pool` takes for one."""
+        """Embed a query like a document without a title, in a tenth of the time of `_pool`."""
         ids, occurrences = np.unique(self.token_ids(text), return_counts=True)
         weights = _LOG1P[occurrences] * self._table.scales[ids]
         vector: Vector = weights @ self._table.rows[ids].astype(np.float32)
@@ -119,7 +121,7 @@ class StaticEmbedder:
         """Return the normalised sums of the texts' token vectors, as one matrix product.
 
         In double precision, because the order of the sums depends on the other texts: in single
-        precision, one text in ten had another vector in half floats than in another batch.
+        precision, the vectors of one text in ten, as half floats, depended on the batch.
         """
         distinct, occurrences = _count(texts, len(self._table.rows))
         counted = _LOG1P[occurrences]
