@@ -19,7 +19,7 @@ if stored then redis.call('HDEL', names, cjson.decode(stored)['name']) end
 return 1
 
 --- used
--- id, seconds since the epoch, least seconds between two recorded uses
+-- id, seconds since the epoch, minimum number of seconds between two recorded uses
 if redis.call('HEXISTS', keys, ARGV[1]) == 0 then return 0 end
 local last = redis.call('HGET', used, ARGV[1])
 if last and tonumber(ARGV[2]) - tonumber(last) < tonumber(ARGV[3]) then return 0 end

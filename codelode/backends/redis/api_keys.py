@@ -1,4 +1,4 @@
-"""The API keys in Redis, beside the ledger, so that they are saved and restored with it."""
+"""Store API keys in Redis, next to the ledger, so that they are saved and restored with it."""
 
 from __future__ import annotations
 

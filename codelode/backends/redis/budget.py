@@ -1,4 +1,4 @@
-"""The summary budget in Redis: one count for all workers; each step is one script."""
+"""Keep the summary budget in Redis: one count for all workers; each step is one script."""
 
 from __future__ import annotations
 

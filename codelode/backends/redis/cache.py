@@ -1,4 +1,4 @@
-"""The query cache in Redis, behind a circuit breaker.
+"""Keep the query cache in Redis, behind a circuit breaker.
 
 A call that fails or takes longer than 50 ms counts as a miss. After a few consecutive failures the
 breaker opens: the cache is not called for some seconds, and then one call tries again. The number

@@ -1,4 +1,4 @@
-"""The limits of calls in Redis, so that all gateways count together; each step is one script.
+"""Limit calls by counts in Redis, which all gateways share; each step is one script.
 
 If Redis takes longer than 50 ms, the gateway counts by itself, because a search must not wait for
 the count of searches. After a few such failures, a circuit breaker stops the calls to Redis for

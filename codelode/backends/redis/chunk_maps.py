@@ -1,4 +1,4 @@
-"""The maps of chunks in Redis."""
+"""Keep the maps of chunks in Redis."""
 
 from __future__ import annotations
 

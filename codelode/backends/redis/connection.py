@@ -1,4 +1,4 @@
-"""Clients for a Redis or Valkey URL, and the translation of their errors.
+"""Make clients for a Redis or Valkey URL, and translate their errors.
 
 The protocol is RESP2, although newer clients default to RESP3: all servers from 6.2 on implement it
 in the same way, and it needs no handshake for the maintenance notices of one vendor. A lost

@@ -70,7 +70,8 @@ return 1
 if redis.call('GET', holder(ARGV[1])) ~= ARGV[2] then return 0 end
 if redis.call('HEXISTS', declared, ARGV[1]) == 0 then return 0 end
 if ARGV[4] == 'replace' then
-  redis.call('HDEL', content, ARGV[1]) -- works at the memory limit, and the rest then too
+  -- HDEL works at the memory limit, and after a first write so do the other commands.
+  redis.call('HDEL', content, ARGV[1])
   redis.call('HSET', content, ARGV[1], ARGV[5])
 end
 redis.call('HSET', outcomes, ARGV[1], ARGV[3])

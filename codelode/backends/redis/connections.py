@@ -1,4 +1,4 @@
-"""Connections to code hosts in Redis: their declarations, and what was read from the hosts."""
+"""Keep the declarations of connections to code hosts, and what was read there, in Redis."""
 
 from __future__ import annotations
 

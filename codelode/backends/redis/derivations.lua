@@ -3,7 +3,7 @@
 -- own.
 --
 -- Keys, all below KEYS[1]: :newest the number of the newest generation · :N HASH of key -> value of
--- generation N; its field '' holds its size in bytes. A generation expires when it is not written.
+-- generation N; its field '' holds its size in bytes. A generation expires a time after its last write.
 
 --- get
 -- ARGV: generations, then keys -> values

@@ -1,4 +1,4 @@
-"""The derived-value cache in Redis, shared by workers on several machines.
+"""Cache derived values in Redis, shared by workers on several machines.
 
 Its size in bytes is bounded because the server may also hold the job state, and then evicts
 nothing. `derivations.lua` describes the keys. A server that evicts keys may drop any generation,

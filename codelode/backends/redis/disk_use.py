@@ -1,4 +1,4 @@
-"""The measured sizes in Redis, and the memory of Redis itself."""
+"""Keep the measured sizes in Redis, and measure the memory of Redis itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backup of all our Redis keys to a file, and restore.
+"""Back up all our Redis keys to a file, and restore them.
 
 Each key is saved as the server serialises it (DUMP), so that types and times to live are restored
 exactly; another kind of server or an older version may reject the values. State of work in progress

@@ -1,4 +1,4 @@
-"""Values that expire, in Redis, so that every gateway has them."""
+"""Keep values that expire in Redis, so that every gateway has them."""
 
 from __future__ import annotations
 

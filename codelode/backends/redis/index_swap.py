@@ -1,4 +1,4 @@
-"""Coordination of workers and an index rebuild, in Redis: locks, and the progress of the rebuild.
+"""Coordinate workers and an index rebuild in Redis: locks, and the progress of the rebuild.
 
 The index is protected by a lock with shared and exclusive modes. A worker holds it shared
 (`writing`) while it stores a batch and reports it to the ledger. The swap of the indexes holds it
@@ -82,7 +82,7 @@ class Hold:
 class _EndedWrites:
     """Removes the entries of ended writes, however long Redis does not answer.
 
-    The entry of a live worker that stayed would stop every removal, backup, and swap.
+    A leftover entry of a live worker would block every removal, backup, and swap.
     """
 
     def __init__(self, client: redis.Redis, key: str) -> None:

@@ -1,4 +1,4 @@
-"""Names of keys, and the encoding of text."""
+"""Name keys, and encode text."""
 
 from __future__ import annotations
 

@@ -4,25 +4,25 @@
 --
 -- Keys, all below the prefix in KEYS[1]:
 --   repositories      HASH name -> JSON [url, default_ref, 0, 1 if pinned, or 2 if it
---                     also follows the default branch of its source]; those of old releases end
---                     before the last
+--                     also follows the default branch of its source]; values of old releases lack
+--                     the last
 --   include, exclude  HASH name -> JSON list of patterns
 --   labels            HASH name -> label, or '' for none
 --   groups            HASH name -> groups, of those that have any; if they are suspended, then `?` and
 --                     the former ones
 --   access_globs      JSON list of lists of globs of the access file
 --   refs:NAME         HASH ref -> JSON [revision|"", fingerprint, is_clean, indexed_at, patterns,
---                     committed_at]; those of old releases end before one of the last two
+--                     committed_at]; values of old releases lack the last one or two
 --   files:NAME:REF    HASH path -> JSON [blob, state, reason, language, health, chunks,
---                     summaries, summaries_missing, 1, is_due]; records of old releases end before
---                     one of those, and only those with the 1 are among the counts of health
+--                     summaries, summaries_missing, 1, is_due]; records of old releases lack some at
+--                     the end, and only records with the 1 are in the counts of health
 --   counts:NAME:REF   HASH pending|indexed|skipped|failed|due|chunks|summaries_missing|
 --                     health STATUS LANGUAGE -> number
 --   run:ID            HASH of the run's fields;  run:ID:todo LIST;  run:ID:inflight HASH
 --   runs, runs:NAME   ZSET run id by creation;  active HASH name -> run id;  queue:NAME LIST
 --   worker:ID         expires when the worker stops its heartbeat
 --   leaving           SET of unregistered names whose index is being removed
---   leaving_refs      SET of NAME:REF, removed refs of registered repositories; likewise
+--   leaving_refs      SET of NAME:REF, the removed refs whose index entries are being removed
 --   generation        counter of the changes that a search can see
 --   run:ID:at         HASH stage -> number of the run's files that wait or are worked on there
 --   run:ID:spent      HASH stage -> ms that the run's files took there, by the weight of the run
@@ -169,7 +169,7 @@ local function least(run, stage)
   local found = redis.call('ZRANGEBYSCORE', key('spent:' .. stage), from, to, 'WITHSCORES', 'LIMIT', 0, 1)
   return tonumber(found[2])
 end
--- Returns whether a run must wait: for its turn among its like, or, if it is bulk, for the others.
+-- Returns whether a run must wait: for its turn among runs of its kind, or, if it is bulk, for others.
 local function must_wait(run, stage, mine, saved)
   if is_bulk(run) and has_small(stage) and owed(stage) <= 0 then return true end
   return mine - math.max(least(run, stage) or mine, saved) > ahead_ms
@@ -449,9 +449,9 @@ for i = 2, #ARGV, 2 do put_record(at, ARGV[i], ARGV[i + 1]) end
 return 1
 
 --- plan_commit
--- run, window, skipped, 1 if the index does not hold what the records said, then how it was chosen
--- (see `repositories`) and the ref that leaves for it if the ref becomes the default one, else empty,
--- 1 if the run is bulk, else empty, weight -> advance
+-- run, window, skipped, 1 if the index does not hold what the records said; how the ref was chosen (see
+-- `repositories`) and the ref that it replaces, both empty unless it becomes the default ref; 1 if the
+-- run is bulk, else empty; weight -> advance
 local run, window = ARGV[1], tonumber(ARGV[2])
 if run_field(run, 'state') ~= 'pulling' then return {{}, 0, ''} end
 if ARGV[4] == '1' then -- from now on the records describe this run's index
@@ -503,7 +503,7 @@ if redis.call('EXISTS', run) == 1 then redis.call('HSET', run, 'is_sent', 1) end
 return 1
 
 --- begin
--- run, worker, stage, lease_ms, 1 if it waits for its turn, what may be saved up, then paths
+-- run, worker, stage, lease_ms, 1 if it waits for its turn, ms that may be saved up, then paths
 -- -> attempt of each; 0: held, -1: not in flight, -2: all must wait for their turn
 local run, worker, stage, lease = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local from = 7
@@ -741,7 +741,7 @@ for i = 2, #ARGV do count(key('counts:' .. ARGV[1]), cjson.decode(ARGV[i]), 1) e
 return 1
 
 --- recover
--- the least generation. Active runs begin again; refs with files to do become unclean
+-- the minimum generation. Active runs begin again; refs with files to do become unclean
 local now, least = now_ms(), tonumber(ARGV[1])
 local under_way = redis.call('HGETALL', key('active'))
 for i = 1, #under_way, 2 do

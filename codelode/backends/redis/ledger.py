@@ -63,10 +63,10 @@ BATCH = 500
 #: Hashes by repository name: its registration, its patterns, and its label.
 _CATALOG = ("repositories", "include", "exclude", "labels")
 
-#: Ended runs that are kept, newest first.
+#: Number of ended runs that are kept, the newest ones.
 RUNS_KEPT = 1000
 
-#: Runs beyond those kept that are looked at whenever one is created.
+#: Number of older runs that are examined, to be forgotten, whenever a run is created.
 RUNS_TRIMMED = 5
 
 #: Defaults of a record's values; records of older releases lack the last ones.
@@ -79,7 +79,8 @@ class RedisLedger:
     """Implements the port Ledger.
 
     `window`: files in flight per run. `requeue_s`, `lease_s`: see `codelode.settings`.
-    `worker_ttl_s`: a worker silent for so long is taken for dead. `supersede_s`: see SUPERSEDE_S.
+    `worker_ttl_s`: a worker without a heartbeat for this long counts as dead. `supersede_s`: see
+    SUPERSEDE_S.
     """
 
     def __init__(
@@ -567,7 +568,7 @@ def _dump(record: FileRecord) -> str:
             record.chunks,
             record.summaries,
             record.summaries_missing,
-            1,  # is among the counts of health
+            1,  # the record is in the counts of health
             int(record.is_due),
         ]
     )

@@ -90,7 +90,7 @@ def _packages(value: bytes) -> PublishedPackages:
 
 
 def repository_of(field: bytes) -> RepositoryName:
-    """Return the repository of a field that says what is published."""
+    """Return the repository that a field of the hash `:of` belongs to."""
     return RepositoryName(keys.decode(field.partition(b"\0")[0]))
 
 

@@ -1,7 +1,7 @@
 -- Lists packed into one value. Entries have a fixed width and start with an id (u32, little endian).
 --
--- A list is a field (ID or NAME) of a hash. A list that outgrows LIMIT moves to a hash of its own
--- (a hub), in parts by id / 512, which is recorded in the set `:hubs`. Otherwise each of the 20,000
+-- A list is a field (ID or NAME) of a hash. A list that outgrows LIMIT moves to a separate hash, a
+-- hub, in parts by id / 512. The set `:hubs` has all hubs. Otherwise each of the 20,000
 -- importers of a file would rewrite the whole list, also in the append-only file. A hub never moves
 -- back.
 local LIMIT, PART = 1000, 512  -- bytes, ids

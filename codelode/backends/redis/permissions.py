@@ -1,4 +1,4 @@
-"""The permissions of code hosts in Redis."""
+"""Store the permissions of code hosts in Redis."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 -- Versions with an id each (u32, little endian), under which a table keeps its value.
 --
 --   :id  HASH path -> ids of its versions, packed
--- A table says by functions of an id how it handles a version:
+-- A table passes functions of an id, which handle a version:
 --   record, write  read and write its record: the members, then the path
 --   equals         whether its value is the given one
 --   fill, drop     give it the given value, in place of what it has; remove it
@@ -30,7 +30,8 @@ local function vacated(versions)
   end
 end
 
--- Counts the moves of refs between versions: a reader in two steps may miss the ref in both.
+-- Counts the moves of refs between versions, because a reader that needs two steps may find the ref in
+-- neither of them.
 local function note_moves(versions, target)
   for _, version in ipairs(versions) do
     if version ~= target and version.members ~= version.was then

@@ -2,7 +2,7 @@
 
 Names are indexed by a digest of five bytes, so that the name itself is stored only once per file,
 compressed. In a repository with 100,000 names, two names share a digest with a probability of
-1/200, and with 1,000 names of one in a million; a lookup then returns a file too many. One script
+1/200, and with 1,000 names of 1/2,000,000; a lookup may then return a file too many. One script
 replaces the names of a file, and changes nothing if they are the same.
 """
 

@@ -1,4 +1,4 @@
-"""Lua scripts from the `.lua` files in this folder.
+"""Load Lua scripts from the `.lua` files in this folder.
 
 A file is split into scripts at lines `--- name`. The files listed in `after` and the section
 `prelude` are prepended to every other section, so that functions are written only once.
@@ -50,9 +50,9 @@ class Bulk:
 
 
 class Snapshot:
-    """Reads several keys at one moment, in one round trip.
+    """Reads several keys atomically, in one round trip.
 
-    At its memory limit the server refuses a transaction even if that only reads.
+    This is a script, because a server at its memory limit refuses even transactions that only read.
     """
 
     def __init__(self, client: redis.Redis) -> None:

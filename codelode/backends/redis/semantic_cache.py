@@ -24,7 +24,10 @@ _PACKED = np.dtype("<f2")
 
 
 class RedisSemanticQueryCache:
-    """Implements the port SemanticQueryCache. `entries`: maximum of queries; 0 stores none."""
+    """Implements the port SemanticQueryCache.
+
+    `entries`: maximum number of queries; 0 stores none.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The followed repositories of code hosts in Redis."""
+"""Store the followed repositories of code hosts in Redis."""
 
 from __future__ import annotations
 

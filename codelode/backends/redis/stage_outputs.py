@@ -1,4 +1,4 @@
-"""The outputs of stages for later stages, in Redis: one hash per file of a run.
+"""Keep the outputs of stages for later stages in Redis: one hash per file of a run.
 
 Messages carry names only; parsed files and vectors are stored here. They are removed when the file
 is stored, or expire after `ttl_s` if its run was dropped. A stage that misses an output sends the

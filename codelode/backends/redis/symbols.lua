@@ -20,7 +20,7 @@ local function clear()
   local some = redis.call('HSCAN', ids, 0, 'COUNT', 1000)[2]
   for i = 1, #some, 2 do
     local versions = some[i + 1]
-    if not is_readable() then redis.call('UNLINK', file(versions)) end  -- one id, in digits
+    if not is_readable() then redis.call('UNLINK', file(versions)) end  -- formerly one id, in digits
     for at = 1, #versions - 3, 4 do
       redis.call('UNLINK', file(id_of(string.sub(versions, at, at + 3))))
     end

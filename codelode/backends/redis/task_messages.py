@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-#: Maximum number of characters of a body. A path, its largest part, has a few thousand at most.
+#: Maximum length of a body, characters. A path, its largest part, has a few thousand at most.
 MAX_BODY_CHARS = 1 << 20
 
 Nothing = Annotated[list[object], Field(max_length=0)]

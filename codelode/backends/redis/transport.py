@@ -36,7 +36,7 @@ from codelode.backends.redis.task_messages import require_task
 
 log = structlog.get_logger("workers")
 
-#: Messages taken in one step.
+#: Maximum number of messages taken in one step.
 TAKEN_AT_ONCE = 128
 
 #: Delay before collected acknowledgements are sent, seconds; far below the visibility timeout.

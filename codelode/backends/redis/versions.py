@@ -62,7 +62,7 @@ class VersionedTable:
         refs: Sequence[RefName],
         values: Iterable[Sequence[bytes]],
     ) -> None:
-        """Replace the values of files at some refs. `values`: each a path and what it has."""
+        """Replace the values of files at some refs. `values`: for each a path, then its value."""
         base, at = self._base(repository), [str(len(refs)).encode(), *map(keys.encode, refs)]
         with translated():
             self._scripts["replace"]([(base, [*at, *value]) for value in values])
