@@ -39,7 +39,7 @@ IDS = 1_000
 #: Paths in one condition.
 PATHS = 200
 
-#: Waits before objects that the server refused one by one are sent again, seconds.
+#: Pauses before objects that the server refused individually are sent again, seconds.
 PAUSES_S = (0.1, 0.5, 2.0)
 
 #: The digits of chunk ids.

@@ -40,7 +40,7 @@ from codelode.vectors import Vector
 #: The properties from which a chunk is decoded.
 DISPLAYED = ["facts", "content"]
 
-#: The term among the trigrams of each first chunk.
+#: The term that marks the first chunk of a file, stored with its trigrams.
 FIRST = "^"
 
 #: Capacity of the chunk cache, at 4 kB each.
@@ -232,7 +232,7 @@ class ChunkCache:
         """Return the chunk of the object, from the cache or decoded into it."""
         chunk = self._chunks.get(read.id)
         if chunk is None:
-            if len(self._chunks) >= self._capacity:  # the older half goes
+            if len(self._chunks) >= self._capacity:  # drop the older half
                 self._chunks = dict(islice(self._chunks.items(), self._capacity // 2, None))
             chunk = self._chunks[read.id] = decode(read.properties)
         return chunk

@@ -1,4 +1,4 @@
-"""Opens the index in a Weaviate server for reading, writing, and operating on it."""
+"""Open the index in a Weaviate server for reading, writing, and operating on it."""
 
 from __future__ import annotations
 

@@ -34,10 +34,10 @@ _ANY_WITH_EXTENSION = re.compile(r"\*\.([^*?.]+)")
 #: A glob for everything below the folders of one name, wherever they are.
 _BELOW_ANY = re.compile(r"\*\*/([^*?]+)/\*\*")
 
-#: The end of folders after which the last part may be the end of a name: `x**/a` also matches `xa`.
+#: Ends the folders of a glob whose last part may match only the end of a name: `x**/a` and `xa`.
 _ENDS_PARTIAL = re.compile(r"[^/]\*\*/\Z")
 
-#: What the server stores or reads as something else: marked white space, an escape sign.
+#: Characters that the server stores or reads as others: marked white space, an escape character.
 _AMBIGUOUS = re.compile(r"[\s\\␠]")
 
 
@@ -73,7 +73,7 @@ def first_with(needed: Grams) -> FilterReturn:
 
 
 def _with(needed: Grams) -> FilterReturn:
-    """Return the condition for the trigrams; those that are all needed are one text of terms."""
+    """Return the condition for the trigrams; several that must all occur become one text."""
     if isinstance(needed, str):
         return Filter.by_property("grams").equal(gram_term(needed))
     if isinstance(needed, AnyOf):
@@ -117,7 +117,7 @@ def has_globs(filters: Filters) -> bool:
 
 
 def glob_matcher(filters: Filters) -> Callable[[Chunk], bool]:
-    """Return a test whether a chunk that meets the condition also matches the globs."""
+    """Return a predicate that tells whether a chunk that meets the condition matches the globs."""
     has_path = path_matcher(filters)
     symbols = [globs.matches_a_name(text(glob)) for glob in filters.symbols]
 
@@ -129,7 +129,7 @@ def glob_matcher(filters: Filters) -> Callable[[Chunk], bool]:
 
 
 def path_matcher(filters: Filters) -> Callable[[str], bool]:
-    """Return a test whether a path matches the globs of paths."""
+    """Return a predicate that tells whether a path matches the globs of paths."""
     wanted = [_any_matcher(some) for some in (filters.paths, filters.within) if some]
     excluded = _any_matcher(filters.not_paths)
     return lambda path: all(match(path) for match in wanted) and not excluded(path)
@@ -194,7 +194,7 @@ def _pattern(glob: str, *, last: str) -> FilterReturn:
     conditions are about the last part of the path, unless this has `**` and something else.
     """
     folder = glob.removesuffix(last).removesuffix("/")
-    while folder.endswith("/**"):  # says nothing of a folder
+    while folder.endswith("/**"):  # does not narrow the folders
         folder = folder.removesuffix("/**")
     about_folder = not folder.endswith("**") and (last == "**" or "**" not in last)
     name, value = ("folders", folder) if folder and about_folder else ("path", glob)

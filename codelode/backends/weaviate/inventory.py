@@ -21,7 +21,7 @@ from codelode.chunk_map import ChunkVector
 from codelode.covers import Grouped
 from codelode.model import RefName, RepositoryName
 
-#: The first digits of chunk ids. A request for 1,000,000 chunks with such ids reads 4,000 vectors.
+#: The first digits of chunk ids. Of 1,000,000 chunks, a request for such ids reads 4,000 vectors.
 _PREFIXES = tuple(f"{number:02x}" for number in range(256))
 
 #: A limit above any number of repositories; by default the server returns 100.

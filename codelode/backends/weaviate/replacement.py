@@ -27,7 +27,7 @@ class Change:
 
 
 def plan(files: Sequence[FileChunks], stored: Mapping[UUID, StoredChunk]) -> Change:
-    """Return the change from `stored`, all objects of these files at any ref, to the files.
+    """Return the change that turns `stored`, the objects of these files at all refs, into them.
 
     A new object of a stored chunk takes over the refs of the stored one.
     """

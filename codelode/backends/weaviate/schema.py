@@ -1,6 +1,6 @@
 """The collection's schema, versions, and tenants.
 
-Each version of an index is a collection of its own. Its name is a hash of everything that makes
+Each version of an index is a separate collection. Its name is a hash of everything that makes
 indexes incompatible (schema, embedder, and dimensions), and its description has these as JSON.
 Readers and writers find the current version behind an alias, so that a shadow index can be built
 and swapped in with one update of the alias.
@@ -27,8 +27,8 @@ from weaviate.classes.config import (
     VectorDistances,
 )
 
-#: Incremented with every change to the properties or to how their text is made. The groups in
-#: `prefixes` needed none: the ledger has no groups for a repository whose chunks lack them.
+#: Incremented with every change to the properties or to how their text is made, but not when groups
+#: were added to `prefixes`: the ledger has no groups for a repository whose chunks lack them.
 SCHEMA_VERSION = 8
 
 EF = 128

@@ -80,11 +80,11 @@ FOLLOW_S = 5.0
 #: Longest wait for the current target of the alias while an older one is known, seconds.
 ALIAS_TIMEOUT_S = 0.5
 
-#: A glob that the server cannot express loses hits. The query is then repeated with this many times
-#: the limit, up to the server's own limit.
+#: A glob that the server cannot express loses hits. The query is then repeated with its limit
+#: multiplied by this, up to the server's own limit.
 WIDENING = 8
 
-#: Minimum limit of a hybrid query: the server finds as many by each half anyway.
+#: Minimum limit of a hybrid query: the server finds this many by each half anyway.
 MIN_HYBRID_LIMIT = 100
 
 #: Maximum number of chunks that are fetched in one request instead of two.
@@ -95,7 +95,7 @@ MIN_WEIGHT = 1e-6
 
 T = TypeVar("T")
 
-#: A query that takes `limit` and, if the hits are to have some, `properties`.
+#: A query that takes `limit`, and optionally the `properties` to read with each hit.
 _Query: TypeAlias = Callable[..., Awaitable[list[FoundObject]]]
 
 #: The score of each half of a hybrid query.
@@ -134,7 +134,7 @@ class WeaviateChunkSearch:
                 found = await self._top_k(tenant, query, condition(asked.filters, cover))
                 if all(one.chunk.repository in asked.visible for one in found):
                     return found
-                # A hidden repository that is newer than the visibility took the place of others.
+                # Hits in a newer repository that the caller may not see took the place of others.
             return await self._top_k(tenant, query, condition(query.filters))
 
         return await self._call(search, empty=[])
@@ -298,7 +298,7 @@ class WeaviateChunkSearch:
 
         In a cluster only the leader knows the alias. While a leader is elected, which takes ten
         seconds, the known collection cannot be replaced and keeps answering. A server that fails
-        to resolve the alias may do so for this reason; one that is gone fails the search itself.
+        to resolve the alias may do so for this reason; without a server, the search itself fails.
         """
         async with self._opening:
             if self._current is None:

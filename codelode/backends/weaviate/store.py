@@ -64,7 +64,7 @@ class WeaviateChunkStore:
     Connects at the first call, so it may be created before a fork. With `is_shadow` it writes to
     the collection of its own version wherever the alias points: a shadow index is built like this,
     with the `choice` of settings that select its embedder. Raises SchemaMismatch when the index was
-    written with another schema or embedder, and Superseded when such a one has replaced it since.
+    written with another schema or embedder, and Superseded when another index has replaced it.
     """
 
     def __init__(

@@ -4,8 +4,8 @@ Functions with a synchronous client serve writers, those with an asynchronous on
 never create anything. Two processes may create the same collection at the same time; the error
 that it already exists counts as success.
 
-Organisations share a collection until one of them changes its embedder. That one then gets an alias
-of its own, which has precedence; the others keep the collection and alias they had.
+Organisations share a collection until one of them changes its embedder. That one then gets its own
+alias, which has precedence; the others keep the collection and alias that they had.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def add_tenant(client: WeaviateClient, name: str, index: TenantIndex) -> None:
 
 
 def publish(client: WeaviateClient, index: TenantIndex, version: Version) -> str | None:
-    """Swap in the version's collection, in one step; return the name of the one it replaced."""
+    """Swap in the version's collection atomically; return the name of the one it replaced."""
     before, name = target(client, index), version.collection(index.alias)
     if before == name:
         return None
@@ -137,7 +137,7 @@ def publish(client: WeaviateClient, index: TenantIndex, version: Version) -> str
 
 
 def _alias_to_update(client: WeaviateClient, index: TenantIndex, before: str | None) -> str:
-    """Return the shared alias, unless the organisation has its own or others stay behind."""
+    """Return the alias to move: the shared one, unless the organisation has or needs its own."""
     if client.alias.get(alias_name=index.own_alias) is not None:
         return index.own_alias
     others = _tenants(client, before) - {index.tenant} if before else None
@@ -183,7 +183,7 @@ async def find(
     """Return the current collection's name; None: nothing was written for this tenant yet.
 
     `known` is a collection that was checked before. Raises SchemaMismatch when the current one has
-    another version, Superseded when such a one has replaced the known one, and Corrupt when the
+    another version, Superseded when it has another version than the known one, and Corrupt when the
     collection was removed.
     """
     name = await _target(client, index)
