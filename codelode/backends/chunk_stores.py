@@ -62,7 +62,7 @@ def by_first(files: Iterable[FileChunks]) -> dict[ChunkId, Sequence[Chunk]]:
     """Return the chunks of each file in file order, by the id of the first one.
 
     Exact search finds a file by the trigrams that its store keeps with its first chunk. The id of
-    that chunk depends on the whole text, so it never stands for another one.
+    that chunk depends on the whole text, so it never stands for a different text.
     """
     ordered = (sorted(file.chunks, key=in_file_order) for file in files)
     return {chunks[0].id: chunks for chunks in ordered if chunks}

@@ -1,4 +1,4 @@
-"""JSON documents of web servers, such as those in which an issuer of tokens describes itself."""
+"""Fetch JSON documents from web servers, such as the metadata of an issuer of tokens."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from codelode.certificates import authorities_for
 from codelode.errors import Unavailable
 from codelode.loopback import is_confidential
 
-#: Longest wait for a connection and for each part of an answer, and, checked at each part, for the
-#: whole content, seconds.
+#: Timeout of the connection, of each part of an answer, and of the whole answer, seconds. The last
+#: is checked after each part.
 TIMEOUT_S = 5.0
-#: Largest document; the keys of large issuers take about 20 kB.
+#: Maximum size of a document, bytes; the keys of large issuers take about 20 kB.
 MAX_BYTES = 1 << 20
 
 
@@ -43,7 +43,7 @@ def _document(url: str, form: Mapping[str, str] | None = None) -> dict[str, obje
 
 
 def _content(url: str, form: Mapping[str, str] | None, *, with_refusals: bool = True) -> bytes:
-    """Return the content of an answer; `with_refusals`: also that of a refused form.
+    """Return the content of an answer, with `with_refusals` also of one that refuses the form.
 
     Raises Unavailable.
     """

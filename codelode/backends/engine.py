@@ -57,13 +57,13 @@ class StoreEngine(Protocol):
         """Return the shadow index of the embedder that the settings in `choice` name."""
 
     def backup(self) -> IndexBackup:
-        """Return what saves and restores the published index."""
+        """Return the object that saves and restores the published index."""
 
 
 class ShadowIndex(Protocol):
     """A new index of this store that is built while the published one stays in use.
 
-    Every step may be repeated after a process died in it.
+    Every step can be repeated if a process died during it.
     """
 
     @property
@@ -90,7 +90,7 @@ class ShadowIndex(Protocol):
         """
 
     def publish(self) -> None:
-        """Make it the published index, with the settings of its embedder, in one step."""
+        """Make it the published index, with the settings of its embedder, atomically."""
 
     def others(self) -> list[str]:
         """Return the unpublished indexes of this store: leftovers, or half-built ones."""
@@ -106,7 +106,7 @@ class IndexBackup(Protocol):
     """Saves the published index to a folder, and restores it."""
 
     def begin(self) -> dict[str, Any]:
-        """Fix the state to save as of now, and return the facts to store with the backup.
+        """Choose the present state as the one to save; return the facts to store with the backup.
 
         These are `schema`, `embedder`, `dim`, `choice` (see `PublishedIndex`), and whatever else
         `restore` needs. Raises NotIndexed if there is no index.

@@ -371,7 +371,7 @@ def shadow_index(settings: Settings) -> ShadowIndex:
 
 
 def index_backup(settings: Settings) -> IndexBackup:
-    """Return what saves and restores the published index."""
+    """Return the object that saves and restores the published index."""
     return engine(settings).backup()
 
 
@@ -451,7 +451,7 @@ def summary_budget(settings: Settings) -> SummaryBudget:
 
 
 def query_cache(settings: Settings) -> QueryCache:
-    """Return the query cache, which may have a Redis of its own."""
+    """Return the query cache, which may have its own Redis."""
     from codelode.backends.redis.cache import RedisCache
     from codelode.backends.redis.connection import connect_async
 
@@ -557,7 +557,7 @@ def redis_keys(settings: Settings) -> RedisKeys:
 
 
 def documents() -> Documents:
-    """Return the JSON documents of web servers."""
+    """Return the client that fetches JSON documents from web servers."""
     from codelode.backends.documents import WebDocuments
 
     return WebDocuments()

@@ -26,7 +26,7 @@ BUSY_TIMEOUT_S = 2.0
 #: Keys per statement; old releases of SQLite allow 999 parameters.
 BATCH = 500
 
-#: When the maximum size is exceeded, the oldest rows are evicted, one in this many of all.
+#: Above the maximum size, the oldest 1 / EVICTED_PART of the rows is evicted.
 EVICTED_PART = 16
 
 _SCHEMA = """
