@@ -1,8 +1,8 @@
-"""Tell when the files of a checkout may have changed.
+"""Detect when the files of a checkout may have changed.
 
-What has changed is not told, because notifications may be lost: when a folder is created and filled
-at once, when the kernel's queue overflows, or on a network file system, which sends none. The
-caller looks at the whole checkout each time, and also after a while without a notification.
+It does not tell what has changed, because notifications may be lost: when a folder is created and
+filled at once, when the kernel's queue overflows, or on a network file system, which sends none.
+The caller examines the whole checkout each time, and also after a while without a notification.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from watchfiles import Change, watch
 STEP_MS = 100
 #: Longest time that a batch may take, milliseconds.
 BATCH_MS = 2_000
-#: Interval of looks at the checkout without a notification, seconds: as a safety net, and where the
-#: system sends none. A look at 30,000 unchanged files takes about 0.2 s.
+#: Interval at which the checkout is examined without a notification, seconds: where the system
+#: sends notifications, which may be lost, and where it sends none. Examining 30,000 unchanged files
+#: takes about 0.2 s.
 IDLE_S = 30.0
 UNWATCHED_S = 5.0
 
@@ -36,7 +37,7 @@ def changes(
     """Yield once at the start, then after each batch of changes and after `idle_s` without one.
 
     Changes that happen while the caller is busy are the next batch. Where the system refuses to
-    watch the files, `on_unwatched` is told why, and `unwatched_s` is the interval. Raises
+    watch the files, `on_unwatched` gets the reason, and `unwatched_s` is the interval. Raises
     KeyboardInterrupt at Ctrl-C.
     """
     try:
@@ -57,7 +58,7 @@ def _notified(root: Path, idle_s: float) -> Iterator[None]:
 
 
 def _batches(root: Path) -> Iterator[set[tuple[Change, str]]]:
-    """Yield sets of changes; empty ones tell that time has passed.
+    """Yield sets of changes, and an empty set after each _TICK_MS without a change.
 
     A permission that is missing below the root is an error, because `ignore_permission_denied`
     would ignore every error, such as a limit that is reached, and leave folders unwatched.

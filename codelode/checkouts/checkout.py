@@ -10,8 +10,8 @@ from pathlib import Path
 from codelode.environment import without_repository
 from codelode.errors import InvalidQuery, NotFound, Unavailable
 
-#: Configuration of every call. Hooks of the user, and a daemon that watches the files, must not run
-#: because of us; a reference log would keep every snapshot alive.
+#: Configuration of every call. It must not start the user's hooks or a daemon that watches the
+#: files, and a reference log would keep every snapshot alive.
 _CONFIG = (
     *("-c", "core.hooksPath=/dev/null"),
     *("-c", "core.fsmonitor=false"),
@@ -46,8 +46,8 @@ class Checkout:
     ) -> bytes:
         """Run git in the work tree and return its output.
 
-        `tolerated`: an exit status that is no failure. Raises Unavailable with git's message if it
-        fails, NotFound if the work tree has gone.
+        `tolerated`: an exit status that is not a failure. Raises Unavailable with git's message if
+        it fails, NotFound if the work tree is gone.
         """
         done = _run(self.root, *_CONFIG, *arguments, stdin=stdin, variables=variables)
         if done.returncode not in (0, tolerated):
@@ -55,7 +55,7 @@ class Checkout:
         return done.stdout
 
     def text(self, *arguments: str) -> str:
-        """Run git, and return the line that it prints; empty if it fails, prints none."""
+        """Run git, and return the line that it prints; empty if it fails or prints nothing."""
         done = _run(self.root, *_CONFIG, *arguments)
         return "" if done.returncode else _line(done.stdout)
 
@@ -67,7 +67,7 @@ def checkout_at(path: Path) -> Checkout:
         raise InvalidQuery("path", f"there is no folder {str(path)!r}; give a folder of a checkout")
     done = _run(folder, "rev-parse", "--show-toplevel")
     if done.returncode:
-        raise InvalidQuery("path", f"{str(path)!r} is in no checkout of git: {_reason(done)}")
+        raise InvalidQuery("path", f"{str(path)!r} is not in a git checkout: {_reason(done)}")
     root = Path(_line(done.stdout))
     asked = ("--absolute-git-dir", "--git-common-dir", "--git-path", "hooks")
     listed = _line(_run(root, "rev-parse", *asked).stdout).split("\n")
@@ -93,7 +93,7 @@ def _run(
     except FileNotFoundError as exc:
         if not folder.is_dir():
             raise NotFound(f"the folder {folder} no longer exists") from exc
-        raise NotFound("there is no program git; install it") from exc
+        raise NotFound("the program git was not found; install it") from exc
 
 
 def _line(out: bytes) -> str:
@@ -101,7 +101,7 @@ def _line(out: bytes) -> str:
 
 
 def _reason(done: subprocess.CompletedProcess[bytes]) -> str:
-    """Return the first line in which git says what is wrong."""
+    """Return git's first error message, or else its exit status."""
     lines = done.stderr.decode("utf-8", "replace").splitlines()
     found = (line for line in lines if line.startswith(("fatal:", "error:")))
     return next(found, f"status {done.returncode}").removeprefix("fatal: ")

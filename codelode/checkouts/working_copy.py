@@ -1,9 +1,9 @@
-"""Commit the uncommitted state of a checkout to a ref of its own.
+"""Commit the uncommitted state of a checkout to a separate ref.
 
 The commit has the files that `git add --all` would commit: tracked, changed, and untracked ones
 that no ignore rule matches. It is made in a copy of the index, so that the user's index, branches,
-and hooks are not concerned; only objects and one ref are added to the repository. The ref is among
-those that each linked work tree has of its own (`refs/worktree`).
+and hooks are not affected; only objects and one ref are added to the repository. Each linked work
+tree has its own ref (`refs/worktree`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class WorkingCopy:
         """Commit the present state, unless that has been done, and point the ref to it.
 
         The same files on the same commit give the same revision. Raises InvalidQuery("path") before
-        the first commit, Unavailable if git fails, NotFound if the checkout has gone.
+        the first commit, Unavailable if git fails, NotFound if the checkout is gone.
         """
         parent, seconds = self._head()
         self._refresh()
@@ -71,8 +71,9 @@ class WorkingCopy:
     def _refresh(self) -> None:
         """Copy the user's index, with what it knows of unchanged files.
 
-        The copy of the last snapshot is not reused: in it, files that are ignored by now are
-        tracked. The copy keeps its time, by which git tells which files it must compare by content.
+        The copy of the last snapshot is not reused: in it, files are still tracked that have become
+        ignored since. The copy keeps its modification time, by which git decides which files it
+        must compare by content.
         """
         self._index.unlink(missing_ok=True)
         with suppress(FileNotFoundError):
@@ -87,7 +88,7 @@ class WorkingCopy:
     def _is_large(self, path: str) -> bool:
         try:
             return (self._checkout.root / path).lstat().st_size > MAX_UNTRACKED_BYTES
-        except OSError:  # it has gone meanwhile
+        except OSError:  # it was deleted meanwhile
             return False
 
     def _add_all(self, left_out: Iterable[str]) -> None:

@@ -54,4 +54,4 @@ def test_hooks_in_the_work_tree_are_noted(codelode, checkout):
 def test_a_folder_that_is_not_a_checkout_is_an_error(codelode, tmp_path):
     answer = codelode("hooks", "status", str(tmp_path))
     assert answer.status == 2
-    assert "is in no checkout of git" in answer.err
+    assert "is not in a git checkout" in answer.err

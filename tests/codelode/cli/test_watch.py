@@ -60,7 +60,7 @@ def test_a_gateway_on_another_machine_is_refused(codelode, checkout):
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ([".."], "is in no checkout of git"),
+        ([".."], "is not in a git checkout"),
         (["missing"], "there is no folder 'missing'"),
         ([".", "--once", "--remove"], "exclude each other"),
     ],
