@@ -36,7 +36,7 @@ def error_answer(text: str) -> Answer:
 
 
 def text_answer(parts: Iterable[str], *, narrow: str) -> Answer:
-    """Return the lines of the parts as text; if cut to MAX_BYTES, `narrow` tells what to ask."""
+    """Return the lines of the parts as text; if it is cut to MAX_BYTES, a note ends in `narrow`."""
     lines = [line for part in parts for line in part.split("\n")]
     kept = fitting(lines, MAX_BYTES - len(narrow) - 100)
     if len(kept) < len(lines):

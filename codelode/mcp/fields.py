@@ -34,7 +34,7 @@ def in_own_terms(error: CodelodeError, arguments: type[Arguments]) -> CodelodeEr
 def _named(field: str, arguments: type[Arguments]) -> str:
     """Return the argument of a field; empty: no argument has another name for it.
 
-    `filters.paths` is `paths`. Of an option with an argument of its own, both are named, as either
+    `filters.paths` is `paths`. For an option with its own argument, both are named, because either
     may have been given: `tokens (assemble.budget_tokens)`.
     """
     last = field.rpartition(".")[2]

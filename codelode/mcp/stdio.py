@@ -24,10 +24,10 @@ class LocalClient(AsyncClient):
 
 
 async def serve(address: Callable[[], str]) -> None:
-    """Serve until stdin is closed. `address` returns that of the gateway, and is called each time.
+    """Serve until stdin is closed. `address` returns the address of the gateway.
 
-    Each tool call opens a connection. So after a restart of the gateway, even at another address
-    and with another token, the next call is answered.
+    Each tool call asks for the address and opens a connection. So after a restart of the gateway,
+    even at another address and with another token, the next call is answered.
     """
     server = make_server(lambda: LocalClient(address()))
     async with stdio_server() as (received, sent):

@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 #: Maximum number of paths of one relation that `explain` lists; `graph` lists the others.
 MAX_PATHS = 20
-#: Maximum number of repositories, files that are not indexed, runs, and scopes that `status` lists.
+#: Maximum number of repositories, files that are not indexed, runs, and scopes in `status`.
 MAX_REPOSITORIES = 100
 MAX_FAILURES = 50
 MAX_RUNS = 5
 MAX_SCOPES = 50
 
-#: Characters that are shown of a line that is longer than an answer; each may be escaped.
+#: Number of characters shown of a line that is longer than an answer; escapes may lengthen each.
 MAX_LINE_CHARS = MAX_BYTES // 10
 
 NARROW_SEARCH = "ask for fewer hits (top_k), signatures only (compact), or narrow it with filters"
@@ -94,7 +94,7 @@ def reference_lines(found: ReferenceList) -> list[str]:
 
 
 def _notes_on_names(found: SymbolList | ReferenceList) -> list[str]:
-    """Return the notes; the limit of a list is another argument than that of a graph."""
+    """Return the notes. The limit of a list is `top_k`, unlike that of a graph."""
     return notes(found.notices, found.coverage, named=_argument_of_list)
 
 

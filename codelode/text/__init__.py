@@ -1,4 +1,4 @@
 """Write answers as lines of text, for the command line and for agents alike.
 
-Nothing here knows a terminal: `Look` says how wide lines may be and how their parts are emphasised.
+Nothing here depends on a terminal: `Look` defines the width of lines and how parts are emphasised.
 """

@@ -27,7 +27,8 @@ def copies_lines(hit: Hit) -> list[str]:
 def _place(copy: Copy, hit: Hit) -> str:
     """Return the repository of a copy, and its place and similarity if they differ from the hit."""
     at = f"{quoted(copy.path)}:{copy.start_line}-{copy.end_line}"
-    # A compact hit begins at its definition, but equal code that ends on a line begins on the same.
+    # A compact hit begins at its definition. Copies of equal code that end on the same line as the
+    # hit also begin on the same line.
     is_there = (copy.path, copy.end_line) == (hit.path, hit.end_line) and (
         copy.similarity == 1 or copy.start_line == hit.start_line
     )

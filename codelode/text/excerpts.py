@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from codelode.client import Hit
 
 #: Maximum number of lines of a hit that is shown whole; a chunk has up to about a hundred. The
-#: excerpt of a longer hit has as many lines, together with the two notes on what was left out.
+#: excerpt of a longer hit takes as many lines, with the two notes on what was left out.
 MAX_LINES = 12
 EXCERPT_LINES = 10
-#: Lines of an excerpt before the first line that matches the query.
+#: Number of lines of an excerpt before the first line that matches the query.
 LEAD_LINES = 2
 
-#: Columns of output that goes to no terminal. Longer lines are cut, because one line of a minified
-#: file would fill a page.
+#: Number of columns of output that does not go to a terminal. Longer lines are cut, because one
+#: line of a minified file would fill a page.
 MAX_COLUMNS = 200
 
 
@@ -178,7 +178,7 @@ def _marked(text: str, wanted: frozenset[str], look: Look) -> str:
 
 def matches(text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
     """Yield the spans of the wanted terms, in order: whole identifiers, or words inside them."""
-    if not may_have(text, wanted):  # most lines; quicker than to look at each identifier
+    if not may_have(text, wanted):  # true of most lines, and fast
         return
     at = 0
     for identifier in identifiers(text):

@@ -1,4 +1,4 @@
-"""Write the fields that a message of the gateway names as the face that shows it names them."""
+"""Replace the names of fields in messages of the gateway by those that a face uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FIELD = re.compile(r"`(\w+)`|^(filters\.\w+)(?=:)")
 def reworded(message: str, named: Callable[[str], str]) -> str:
     """Return the message with other names for its fields.
 
-    `named` returns what replaces a field with its quotes, `limit` or `filters.paths`; empty keeps
-    both.
+    `named` returns the text that replaces a field, `limit` or `filters.paths`, and its quotes. If
+    the text is empty, they stay.
     """
     return _FIELD.sub(lambda found: named(found[1] or found[2]) or found[0], message)
