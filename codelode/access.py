@@ -26,7 +26,7 @@ FRESH_S = 0.5
 #: Lists of globs over repository names; a name is within bounds if it matches a glob of each list.
 Bounds = tuple[tuple[str, ...], ...]
 
-#: For a visibility that has no shorter description than its names.
+#: No known repositories, so that `Visibility.cover` returns None.
 UNKNOWN = Known()
 
 
@@ -48,11 +48,11 @@ class Role(StrEnum):
 
 
 class Label(StrEnum):
-    """The callers, besides admins, who see a repository; without a label there are none."""
+    """The callers who see a repository, besides admins. Without a label, only admins see it."""
 
-    PUBLIC = "public"  # to every caller of the organisation
-    INTERNAL = "internal"  # to callers with a glob that matches its name
-    PRIVATE = "private"  # to callers with a glob that is its name
+    PUBLIC = "public"  # every caller of the organisation
+    INTERNAL = "internal"  # callers with a glob that matches its name
+    PRIVATE = "private"  # callers with a glob that is its name
 
     def admits(self, *, is_matched: bool, is_named: bool) -> bool:
         """Return whether a caller may see the repository, given how its globs match the name."""
@@ -61,7 +61,7 @@ class Label(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Visibility:
-    """The repositories that may be read: exactly the named ones, or with None all of them.
+    """The repositories that may be read: exactly the named ones, or all if `names` is None.
 
     An empty set means that nothing is visible. Construct one with `of`, or use `EVERYTHING`.
     `known` are the repositories that were registered when the names were collected.

@@ -1,4 +1,4 @@
-"""Validation of repository URLs, names, and refs that callers give, for gateway and workers.
+"""Validate repository URLs, names, and refs that callers give, for gateway and workers.
 
 A URL reaches git's transports, which can run programs and read files, so only forms known to be
 harmless are accepted: https, ssh, `user@host:path`, http to this machine, and the path of a local
@@ -30,7 +30,7 @@ _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://")
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\.?|[0-9A-Fa-f:.]+")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
 _SCP = re.compile(r"(?P<user>[^@/:]*)@(?P<host>[^@/:]+):(?P<path>.+)")
-#: Addresses of that form as hosts give them; the user may be missing.
+#: The same form as code hosts print it; the user may be missing.
 _REMOTE_SCP = re.compile(r"(?:[^@/]+@)?(?P<host>[^@:/]+):(?P<path>.+)")
 #: Account names of ssh hosts: `git`, `org-123`, and the key ids of AWS CodeCommit.
 _ACCOUNT = re.compile(r"[a-z_][a-z0-9._+-]{0,23}|APKA[A-Z0-9]{12,28}")
@@ -177,7 +177,7 @@ def _check_remote(url: str) -> str:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError:  # whose text may hold a password that was taken for a port
+    except ValueError:  # its message may contain a password that was parsed as a port
         _refuse(f"it is not a valid URL; {FORMS}")
     _check_scheme(parts)
     _check_userinfo(parts)

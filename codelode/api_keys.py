@@ -1,7 +1,7 @@
 """API keys: the text that a caller sends, and the form in which it is stored.
 
 A key is `codelode_ID_SECRET`. The id finds the stored key; the secret has 256 random bits, so its
-plain SHA-256 cannot be searched, and a slow hash would add nothing but time to every call.
+plain SHA-256 cannot be reversed by trying secrets. A slow hash would only delay every call.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from codelode.model import RepositoryName, Revision
 from codelode.vectors import Vector
 
-#: Maximum number of repositories and chunks of a map. A larger set is cut to the chunks with the
+#: Maximum number of repositories and of chunks of a map. More chunks are cut to those with the
 #: smallest ids, a random sample because ids are hashes.
 MAX_REPOSITORIES = 50
 MAX_POINTS = 100_000

@@ -1,7 +1,7 @@
 """Find the cluster that `codelode up` runs on a data folder, by the files that it leaves there.
 
     run/up.json     the addresses of the cluster, while it is ready, and the password of its Redis
-    run/other.json  the same of a cluster with another folder
+    run/other.json  the same, for a cluster on another data folder
     run/token       the secret that its gateway asks for
     run/login.json  the logins of this user at other gateways
 
@@ -75,10 +75,10 @@ def read_cluster(file: Path) -> Cluster | None:
 
 
 def own_cluster(address: str, data: Path) -> Cluster | None:
-    """Return the cluster at the address that clients of the folder find, or None.
+    """Return the cluster at the address, if clients of the folder find it, or None.
 
-    They find the folder's own cluster and one of another folder. Its token goes to no other server:
-    the address must be the cluster's, or have the same port on this machine.
+    They find the folder's own cluster and one of another folder. The address must be the cluster's,
+    or have the same port on this machine, so that its token is sent to no other server.
     """
     for cluster in map(read_cluster, (cluster_file(data), other_file(data))):
         if cluster is not None and _is_same(address, cluster.grpc):

@@ -1,4 +1,4 @@
-"""Counts as text: `1 file`, `2 files`, `3 repositories`."""
+"""Write counts as text: `1 file`, `2 files`, `3 repositories`."""
 
 from __future__ import annotations
 

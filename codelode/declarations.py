@@ -1,4 +1,4 @@
-"""Read YAML files that operators write, and say in which line something is wrong."""
+"""Read YAML files that operators write; errors name the line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 
 from codelode.errors import InvalidSettings
 
-#: Largest file, bytes: parsing takes about a second for each MB.
+#: Maximum size of a file, bytes: parsing takes about a second for each MB.
 MAX_BYTES = 1_000_000
 
 #: Longest time that a file may give, seconds.
@@ -50,7 +50,7 @@ def read_text(path: Path, *, what: str) -> str:
 
 
 def problem_of(path: str, read: Callable[[Path], object]) -> str:
-    """Return why a file of operators cannot be used; empty if it can, or if there is none."""
+    """Return why an operator's file cannot be used; empty if it can, or if there is none."""
     try:
         if path:
             read(Path(path).expanduser())
@@ -170,7 +170,7 @@ def count(node: yaml.Node, what: str, *, most: int) -> int:
 
 
 def flag(node: yaml.Node, what: str) -> bool:
-    """Return whether a node says true."""
+    """Return the value of a node that is true or false."""
     if not isinstance(node, yaml.ScalarNode) or node.tag != "tag:yaml.org,2002:bool":
         raise Wrong(line(node), f"{what} must be true or false")
     return node.value.lower() in ("true", "yes", "on")

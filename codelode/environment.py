@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 PREFIX = "CODELODE_"
 
-#: Set in every child of a cluster, and inherited by theirs; its value is the data folder.
+#: Set in the processes that `codelode up` starts, and inherited by theirs, to the data folder.
 MARKER = f"{PREFIX}CLUSTER"
 
 #: Only the gateway and its clients use it.
 TOKEN = f"{PREFIX}TOKEN"
 
-#: Exit status of a server that its settings, or a file that they name, prevent from starting: it
-#: would not start a second time either. It is EX_CONFIG of sysexits.h.
+#: Exit status of a server that cannot start because of its settings or a file that they name, so
+#: that another attempt is useless: EX_CONFIG of sysexits.h.
 UNUSABLE_SETTINGS = 78
 
 #: The texts that the settings read as true, in lower case.
@@ -46,7 +46,7 @@ class ClientSettings(NamedTuple):
 
 
 def wants_colours(environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether a terminal may be sent colours: see https://no-color.org."""
+    """Return whether output to a terminal may have colours: see https://no-color.org."""
     return not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
@@ -107,7 +107,7 @@ _OF_REPOSITORY = frozenset(
 
 
 def without_repository(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the environment for a git that finds its repository by the folder it runs in."""
+    """Return the environment for git if it is to find the repository of its working directory."""
     kept = without_settings(environment)
     return {name: value for name, value in kept.items() if name not in _OF_REPOSITORY}
 

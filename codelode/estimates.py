@@ -1,4 +1,4 @@
-"""Describe the work of a run that was planned and not begun.
+"""Describe the work of a run that was planned but not begun.
 
 The files to index, and the reasons for leaving out others, are exact. Chunks, tokens, and the
 processor time of parsing are extrapolated from a sample of the files, by the bytes of each
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 #: Processor time of a run for each file, and for each second that its plan takes to parse, seconds.
 #: Fitted to 19 runs of ten repositories with the embedded store and embedder. When the runs were
 #: repeated, the estimated duration was within a fifth of the measured one for all of them. The
-#: estimated processor time, which varies with the load of the machine, was so for 11 of them
+#: estimated processor time, which varies with the load of the machine, was for 11 of them
 #: (tests/bench/results/2026-11-26-plan-parsing.json).
 FILE_S, PER_PARSING_S = 0.0099, 2.6
 
@@ -48,7 +48,7 @@ class SkippedFiles:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The work of a run that was planned and not begun.
+    """The work of a run that was planned but not begun.
 
     `files`, `chunks`, and `tokens` are the sums over the languages. Summaries are 0 without a
     language model, and at most as many as the settings allow in a run.

@@ -1,4 +1,4 @@
-"""Create private folders and files, replace files in one step, and read secrets from files."""
+"""Create private folders and files, replace files atomically, and read secrets from files."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def make_private(folder: Path) -> None:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write the file in one step, so that no reader finds it empty or half written.
+    """Write the file atomically, so that no reader finds it empty or half written.
 
-    That holds after a power failure too. Only its owner can read it. The text goes to `PATH.draft`
-    first, which a process that dies leaves behind.
+    That holds after a power failure too. Only its owner can read it. The text is first written to
+    `PATH.draft`, which a process that dies leaves behind.
     """
     draft = path.with_name(f"{path.name}.draft")
     with open_private(draft) as file:

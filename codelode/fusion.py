@@ -1,7 +1,7 @@
 """Choose the keyword and vector results to read and rank.
 
-Reading and ranking candidates is most of the cost of a search, and half of the candidates never
-come near the first page. Candidates are chosen by rank, because ranks mean the same in every store
+Reading and ranking candidates is most of the cost of a search, and half of the candidates rank far
+below the first page. Candidates are chosen by rank, because ranks mean the same in every store
 and scores do not: BM25 scores fall faster in a store that scores each field by itself. The effect
 of ranking 72 of 150 candidates on quality is measured in `docs/ranking.md`.
 """

@@ -1,7 +1,7 @@
-"""Tuning of Python's cyclic garbage collector for long-lived processes.
+"""Tune Python's cyclic garbage collector for long-lived processes.
 
-The collector traverses all objects of a process again and again: hundreds of thousands of objects
-of imported packages, loaded tables, and cached chunks, none of which is ever garbage. In a gateway
+The collector traverses all objects of a process repeatedly: hundreds of thousands of objects of
+imported packages, loaded tables, and cached chunks, none of which is ever garbage. In a gateway
 with 120,000 chunks that took a tenth of the time of all searches, and delayed one search in fifty
 by 80 ms. Objects that exist when a process is ready are therefore excluded from collection, and
 collections are made less frequent. Cycles are still collected, only later.

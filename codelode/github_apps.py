@@ -25,7 +25,7 @@ def signed(app: App, private_key: str, *, now: float) -> str:
         if not key.is_private:
             raise ValueError
         return jwt.encode({"alg": "RS256", "typ": "JWT"}, claims, key, ["RS256"])
-    except (JoseError, ValueError, TypeError):  # whose messages could quote the key
+    except (JoseError, ValueError, TypeError):  # their messages could quote the key
         raise InvalidSettings(
             f"{app.private_key.place} holds no private RSA key in PEM format: make one in the "
             "settings of the app, and keep the file as it is downloaded"

@@ -1,4 +1,4 @@
-"""Trigrams: what the text of a file must have so that a pattern can match in it.
+"""Trigrams, and conditions on those that a file must have so that a pattern can match in it.
 
 Exact search looks only into files that have the trigrams of its pattern. A trigram is three
 characters in a row, with ASCII letters in lower case, so that one index serves searches that
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-#: Characters of a trigram.
+#: Number of characters of a trigram.
 SIZE = 3
 
 #: The letters beyond ASCII that match `s` and `k` when case is ignored: long s and Kelvin sign.

@@ -23,7 +23,8 @@ class ReadEdges(Protocol):
         """Return the edges of each path."""
 
 
-#: Bounds on the files per read. One more read costs as much as reading about 50 unneeded edges.
+#: Minimum and maximum number of files per read. One more read costs as much as reading about 50
+#: unneeded edges.
 LEAST_PER_READ, MOST_PER_READ = 16, 256
 
 
@@ -60,7 +61,7 @@ class Level(Generic[Node]):
 def levels(start: Iterable[Node], *, depth: int) -> Iterator[Level[Node]]:
     """Yield the levels of a breadth-first walk of at most `depth` steps.
 
-    The caller tells each level which nodes it reaches.
+    The caller adds the nodes that each level reaches (`Level.reach`).
     """
     nodes = tuple(dict.fromkeys(start))
     seen: set[Node] = set()
@@ -130,7 +131,7 @@ def walk(
             edges = read(repository, ref, batch, limit_per_path=limit + 1)
             new = leading(edges, level)
             cut_off = [path for path in batch if len(edges.get(path, ())) > limit]
-            if cut_off and len(found) + len(new) <= limit:  # too many edges were not new
+            if cut_off and len(found) + len(new) <= limit:  # new edges may be among those cut off
                 new = leading({**edges, **read(repository, ref, cut_off)}, level)
             found += [(edge, level.distance) for edge in new]
             level.reach(other(edge) for edge in new if not edge.is_external)

@@ -96,7 +96,7 @@ class HostPermissions:
 
     @classmethod
     def unpacked(cls, stored: bytes) -> HostPermissions:
-        """Return the permissions that `packed` made into bytes."""
+        """Return the permissions that `packed` encoded."""
         addresses, readers, accounts = json.loads(zlib.decompress(stored))
         bitmaps = {
             account: int.from_bytes(base64.b85decode(bits), "little")
@@ -112,7 +112,7 @@ def version_of(packed: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FoundTeams:
-    """The teams that were found in the permissions of a version, the most helpful one first."""
+    """The teams that were found in the permissions of a version, the most useful one first."""
 
     version: str
     teams: tuple[Team, ...]

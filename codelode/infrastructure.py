@@ -1,7 +1,7 @@
-"""Families of infrastructure files, recognised by their path.
+"""Recognise families of infrastructure files by their paths.
 
 A family separates files of one format: a GitHub workflow and a Compose file are both YAML. Files of
-Kubernetes and Argo CD have no names of their own and are recognised by their content.
+Kubernetes and Argo CD have no typical names and are recognised by their content.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ class Priority(IntEnum):
 
 
 #: Lifetime of the lock under which a worker returns abandoned messages to their queues, seconds. If
-#: a worker dies with the lock, nothing is redelivered until it expires; kombu's default is 300. Two
-#: workers that return the same message do no harm.
+#: a worker dies with the lock, nothing is redelivered until it expires; kombu's default is 300. If
+#: two workers return the same message, that is harmless.
 RESTORE_LOCK_S = 10
 
 #: Prefix of the broker's keys, so that one Redis can serve several programs.

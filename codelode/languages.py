@@ -34,10 +34,10 @@ __all__ = [
 #: Folder of a repository with its own queries, in files `<language>.scm`.
 QUERIES_FOLDER = ".codelode/queries/"
 
-#: First lines in which a generated-marker counts; further down it may be a string constant.
+#: Number of first lines in which a generated-marker counts; below, it may be a string constant.
 MARKER_LINES = 20
 
-#: Columns in which a generated-marker counts; further right it is data on a long line.
+#: Number of first columns in which a generated-marker counts; beyond, it is data on a long line.
 _MARKER_COLUMNS = 300
 
 BY_NAME = {language.name: language for language in LANGUAGES}

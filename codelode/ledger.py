@@ -38,12 +38,12 @@ HELD, NOT_IN_FLIGHT, AHEAD = 0, -1, -2
 #: take less, so runs of the same kind seldom wait for each other.
 AHEAD_MS = 1_000
 
-#: A run of more files is bulk: runs of fewer files, such as that of a push, go before it.
+#: A run of more files than this is bulk: smaller runs, such as that of a push, go before it.
 BULK_FILES = 256
 
 #: Bulk runs that wait at a stage are owed the time that the others spend there, divided by this.
-#: They get a turn when they are owed any. They begin AHEAD_MS in debt, so they do not delay a push;
-#: and continuous pushes do not stop them.
+#: They get a turn when that is more than 0, so continuous pushes do not stop them. They begin
+#: AHEAD_MS in debt, so they do not delay a single push.
 BULK_SHARE = 8
 
 #: Largest debt of bulk runs for time beyond their share, milliseconds. A long call may have begun
@@ -53,8 +53,8 @@ BULK_DEBT_MS = 5_000
 #: Maximum time that a run can save up while it has no work at a stage, milliseconds.
 SAVED_MS = 10_000
 
-#: Minimum time for which a run indexes before a newer one of its ref supersedes it, seconds. Until
-#: then it may soon end by itself, and the newer one needs a plan of its own.
+#: Minimum time for which a run indexes before a newer one of its ref supersedes it, seconds. Before
+#: that it may soon end by itself, and the newer one needs its own plan.
 SUPERSEDE_S = 20.0
 
 
@@ -245,8 +245,8 @@ class Runs(Protocol):
     ) -> Run:
         """Create a run, active (PULLING) or QUEUED, or return the queued run of ref and kind.
 
-        A queued run that is returned reprocesses the files of both requests. It is none that only
-        writes new groups, unless the other request does too: such a run does not pull.
+        A queued run that is returned reprocesses the files of both requests. A run that only writes
+        new groups does not pull, so only requests for such a run share it.
         """
 
     def run(self, run: RunId) -> Run | None: ...
@@ -332,7 +332,7 @@ class Feeder(Protocol):
         """
 
     def unsent(self, run: RunId) -> Advance | None:
-        """Return what the plan of the run has returned and a worker may not have published.
+        """Return what the plan of the run has returned, if a worker may not have published it.
 
         It has the files in flight that no worker has claimed, each with the stage where it waits,
         and the next run while that is PULLING. None after `mark_sent`, and for a run that has no
@@ -364,14 +364,14 @@ class Feeder(Protocol):
         at the stage than another run that has files there. A run that is new there starts from the
         spent time of the run that was the last one to begin files there. Bulk runs, those of more
         than BULK_FILES files unless their manifest says otherwise, share the stage among
-        themselves, and are AHEAD while another run has files there, unless they are owed a turn;
-        that one never waits for them.
+        themselves, and are AHEAD while another run has files there, unless they are owed a turn.
+        Runs that are not bulk never wait for them.
         """
 
     def owes(self, stage: str) -> bool:
         """Return whether it is the turn of bulk runs that wait at a stage.
 
-        It is if other runs have files there too, and have spent BULK_SHARE times as much time.
+        It is when other runs have files there too, and have spent BULK_SHARE times as much time.
         The debt of bulk runs for time beyond their share is at most BULK_DEBT_MS.
         """
 

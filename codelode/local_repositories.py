@@ -28,7 +28,7 @@ _ALLOW = "start `codelode up` with --allow-path FOLDER"
 _FOLDERS = ("objects", "refs", "reftable")
 _FILES = ("HEAD", "packed-refs", "shallow", "commondir", "config")
 
-#: Alternates may have alternates of their own; git follows five levels as well.
+#: Alternates may have further alternates; git follows five levels, too.
 _ALTERNATES_DEPTH = 5
 
 #: Maximum number of bytes that are read of a file with references.

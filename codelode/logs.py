@@ -1,4 +1,4 @@
-"""Logging with structlog to stdout: one JSON object per line, or readable lines on a terminal.
+"""Log with structlog to stdout: one JSON object per line, or readable lines on a terminal.
 
 Events are static snake_case names; data goes into fields. Fields hold identifiers, never source
 text or secrets.

@@ -119,7 +119,7 @@ class Reprocess(StrEnum):
     FAILED = "failed"  # files whose last attempt failed
     SUMMARIES = "summaries"  # files that lack summaries
     GROUPS = "groups"  # all files, because the repository has new groups; alone, without a pull
-    DEFAULT = "default"  # files without the mark of the default ref, when the ref becomes that
+    DEFAULT = "default"  # files without the mark of the default ref, when the ref becomes it
 
 
 class EdgeKind(StrEnum):
@@ -503,7 +503,7 @@ class HybridQuery:
 
 
 class FileText(NamedTuple):
-    """The text of a file, put together from its chunks; lines that were not asked for are blank."""
+    """The text of a file, put together from its chunks; lines that were not requested are blank."""
 
     language: str  # of its first chunk
     raw: bytes  # UTF-8, with `\n` as line break

@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 from codelode.name_resolution import scope, stem
 
-#: Ecosystem → the separator of its modules. Imports of others are known by their package only.
+#: Ecosystem → the separator of its modules. Elsewhere, imports are known by their package only.
 SEPARATORS = {"crate": "::", "py": ".", "npm": "/", "go": "/", "jvm": "."}
 
 #: Folders that the names of modules leave out, and files that stand for their folder.
 _ROOTS = frozenset({"src", "lib", "python", "main", "java", "kotlin", "scala"})
 _INDEXES = frozenset({"__init__", "index", "mod", "lib", "main"})
 
-#: Maximum number of parts of a module that may name its package.
+#: Maximum number of parts of a module that name its package.
 _KEY_PARTS = 6
 
 

@@ -47,7 +47,7 @@ _VALUES = frozenset({Kind.CONSTANT, Kind.FUNCTION})
 #: Languages whose calls the linker resolves: a function has its name in all files.
 _LINKED = frozenset({"c"})
 
-#: What joins the parts of a name in some languages; the symbol table joins them with dots.
+#: Separators of the parts of a name in some languages; the symbol table separates them with dots.
 _JOINT = re.compile(r"(?<=[\w$*?])(?:::|->|#)(?=[\w$*?~@])")
 
 

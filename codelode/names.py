@@ -1,4 +1,4 @@
-"""Normalised symbol names of a chunk, which rankers compare with the words of a query.
+"""Normalise the symbol names of a chunk, which rankers compare with the words of a query.
 
 Rankers compare the names of up to 200 chunks per search, and normalising them takes longer than all
 other work of a ranker. The result is therefore plain text that a store can keep with the chunk; it
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from codelode import tokens
 
-#: Chunks whose names are cached, about 1 kB each.
+#: Number of chunks whose names are cached, about 1 kB each.
 CACHED_CHUNKS = 1 << 15
 
 #: Longer names take the slow path, because they may be too long for an identifier.

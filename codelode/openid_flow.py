@@ -41,7 +41,7 @@ class LoginRequest:
         return _text(hashlib.sha256(self.verifier.encode()).digest())
 
     def url(self, endpoint: str, *, client_id: str, redirect_uri: str, scope: str) -> str:
-        """Return the URL at the issuer to which the browser goes."""
+        """Return the URL of the issuer to which the browser is sent."""
         query = {
             "response_type": "code",
             "client_id": client_id,
@@ -72,8 +72,8 @@ class LoginRequest:
     def tokens(self, answer: Mapping[str, object], issuer: str) -> tuple[str, str]:
         """Return the token and the refresh token (or "") of the token endpoint's answer.
 
-        Raises Unauthenticated if it refuses, or if the token is of another login. The signature of
-        the token is checked by the gateway.
+        Raises Unauthenticated if it refuses, or if the token belongs to another login. The gateway
+        checks the signature of the token.
         """
         token = answer.get("id_token")
         if not isinstance(token, str):

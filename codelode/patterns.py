@@ -64,7 +64,7 @@ class Patterns:
     """The patterns of one file, last first, because the last match decides."""
 
     patterns: tuple[_Pattern, ...]
-    names: re.Pattern[str] | None = field(repr=False)  # all patterns without a slash in one
+    names: re.Pattern[str] | None = field(repr=False)  # of all patterns without a slash
 
     def verdict(self, names: Sequence[str], *, is_folder: bool) -> bool | None:
         """Return True if the path is ignored, False if it is re-included, None without a match.
@@ -146,7 +146,7 @@ def _name(part: str) -> re.Pattern[str]:
             pieces.append("")
         else:
             pieces[-1] += _token(token)
-    if end != len(part) or part in ("", ".", ".."):  # names that no path has
+    if end != len(part) or part in ("", ".", ".."):  # no path has these names
         raise ValueError(part)
     first, *rest = pieces
     # A piece has a fixed length, so its first occurrence is as good as any other.

@@ -55,7 +55,7 @@ def _web_of(url: str) -> tuple[Callable[[_Source], str], str, str] | None:
     repository = found.path.strip("/").removesuffix(".git")
     if link is None or not repository:
         return None
-    # The web pages have another port than ssh.
+    # The port for ssh is not that of the web pages.
     port = f":{found.port}" if found.port and found.scheme != "ssh" else ""
     web = f"{'http' if found.scheme == 'http' else 'https'}://{found.host}{port}"
     return link, web, quote(repository, safe="/%~")

@@ -460,7 +460,7 @@ class QueryCache(Protocol):
         """Return the stored value, or None."""
 
     async def put(self, key: str, value: bytes, *, ttl_s: int) -> None:
-        """Store the value; evict the entries stored least recently beyond the bound."""
+        """Store the value; beyond the bound, evict the entries stored least recently."""
 
     async def close(self) -> None:
         """Release connections."""
@@ -652,9 +652,10 @@ class PermissionStates(Protocol):
     """
 
     def declare(self, declared: Sequence[SyncDeclaration]) -> None:
-        """Replace what the sources file says.
+        """Replace the declarations of the sources file.
 
-        Connections that it no longer has, or that now are another place, lose all that is stored.
+        All that is stored of connections that it no longer has, or that now have another kind or
+        address, is deleted.
         """
 
     def report(self, problem: str) -> None:
@@ -698,9 +699,10 @@ class SourceStates(Protocol):
     """
 
     def declare(self, declared: Sequence[SourceDeclaration]) -> None:
-        """Replace what the sources file says.
+        """Replace the declarations of the sources file.
 
-        Connections that it no longer has, or that now are another place, lose all that is stored.
+        All that is stored of connections that it no longer has, or that now have another kind or
+        address, is deleted.
         """
 
     def states(self) -> tuple[SourceState, ...]:

@@ -1,17 +1,17 @@
 """Find the filters and texts that are written in a query: `repo:acme/* -lang:go "no route"`.
 
-A word is a filter if it begins with one of PREFIXES and a value follows at once. Everything else is
+A word is a filter if a value immediately follows one of PREFIXES and a colon. Everything else is
 left as it is, because queries are also pasted code and messages: `std::vector`, `http://host/a`,
 `path: a`, `file:/etc/hosts`, `file:a.py:42`, `path:string,`, `{ path:a }`, and all queries of
 several lines. In quotes such a word is text, too, and a value in quotes may be anything.
 
-An expression is written between slashes, and has a sign that a path lacks. What stands in quotes
-must be in a hit only if the query has no other words: a message often quotes a name that its source
-does not have.
+An expression is written between slashes, and has a character that paths do not have. A text in
+quotes must be in a hit only if the query has no other words: an error message often quotes a name
+that the code which prints it does not contain.
 
 Most parentheses are a part of code. They group texts and expressions only if all parentheses of
-the query do, and if there is nothing else in them: `"a" -("b" or /c+/)`. A group of filters has
-nothing but filters with an `or` between them: `-(lang:go or path:docs/**)`.
+the query do, and if they contain nothing else: `"a" -("b" or /c+/)`. A group of filters contains
+only filters with `or` between them: `-(lang:go or path:docs/**)`.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _FILTER = re.compile(
     rf"(?P<no>-?)(?P<prefix>{_NAMES}):"
     rf'(?:"(?P<quoted>[^"]+)"|(?P<plain>[^\s:/"\'`][^\s"]*(?<![,;:)}}\]])))'
 )
-#: Ends of the word before, and beginnings of the word behind, that make a word a part of code.
+#: Ends of the previous word, and beginnings of the next word, that make a word a part of code.
 _OPENS, _CLOSES = tuple("{([="), tuple("})]=")
-#: Signs in a value by which a filter in front of a regular expression belongs to the expression.
+#: Signs in a value that make a filter before a regular expression a part of the expression.
 _OF_EXPRESSIONS = re.compile(r"[\\()\[\]+^$|{}]|\.\*")
 _TEXT_OR_EXPRESSION = (
     r'(?P<no>-?)(?:"(?P<literal>[^"]++)"'
@@ -59,13 +59,13 @@ _PART = re.compile(
 )
 #: Signs of an expression that a path or a URL does not have.
 _SIGNS = frozenset("\\[(^$*+|")
-#: Signs and escapes of expressions, which are no words to search for.
+#: Signs and escapes of expressions, which are not words to search for.
 _NO_WORDS = re.compile(r"\\[A-Za-z]|\W")
 
-#: Longest text that must stand in a hit, characters; a longer one is searched as words.
+#: Maximum length of a text that must be in a hit, characters; a longer one is searched as words.
 MAX_TEXT_CHARS = 1_000
-#: Maximum number of texts of a query, because each is compared with every candidate; more are
-#: searched as words.
+#: Maximum number of texts of a query, because each is compared with every candidate. If there are
+#: more, all are searched as words.
 MAX_TEXTS = 20
 
 
@@ -91,7 +91,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class WrittenText(Written):
-    """A text or an expression that must stand in a hit, or must not."""
+    """A text or an expression that must, or must not, be in a hit."""
 
     is_expression: bool
     is_alternative: bool = False  # to the one before
@@ -129,12 +129,12 @@ class WrittenFilter(Written):
 
     @property
     def start(self) -> int:
-        """Return the number of characters before it and what its group has in front of it."""
+        """Return the number of characters before it and the part of its group with it."""
         return self.at - 1 - self.before
 
     @property
     def end(self) -> int:
-        """Return the number of characters up to its last one, the sign of its group included."""
+        """Return the number of characters up to the end of the part of its group with it."""
         return self.at - 1 + len(self.text) + self.behind
 
     @property
@@ -224,7 +224,7 @@ def _grouped(text: str) -> tuple[WrittenPart, ...] | None:
 
 
 def _is_read(token: re.Match[str], levels: list[_Level], text: str, *, is_alone: bool) -> bool:
-    """Read a token into the groups that are open; False: a parenthesis in the query is no group."""
+    """Read a token into the open groups; False: a parenthesis does not belong to a group."""
     level = levels[-1]
     if token["open"]:
         levels.append(_Level(token, level.is_excluded or token["open"] != "("))
@@ -287,7 +287,7 @@ def _joined(items: Sequence[WrittenPart | str]) -> tuple[WrittenPart, ...]:
 
 
 def whole_text(text: str) -> WrittenText | None:
-    """Return the text or expression that is all of a query; None: it is something else."""
+    """Return the text or expression that is the whole query; None: the query is something else."""
     made = written_texts(text)
     if len(made) != 1 or made[0].text != text.strip() or made[0].is_exclusion:
         return None
@@ -295,7 +295,7 @@ def whole_text(text: str) -> WrittenText | None:
 
 
 def written_filters(text: str) -> tuple[WrittenFilter, ...]:
-    """Return the filters in a query; none in one of several lines, which is code or a message."""
+    """Return the filters in a query; a query of several lines is code or a message and has none."""
     return tuple(filter(None, _read(text)))
 
 
@@ -423,7 +423,7 @@ def _blanked(text: str, filters: Iterable[WrittenFilter]) -> str:
 
 
 def _counts(found: re.Match[str], *, is_alone: bool) -> bool:
-    """Return whether what is written in quotes or between slashes is a text of the query."""
+    """Return whether a text in quotes or between slashes counts as such."""
     if found["literal"]:
         return (is_alone or bool(found["no"])) and len(found["literal"]) <= MAX_TEXT_CHARS
     return not _SIGNS.isdisjoint(found["expression"])

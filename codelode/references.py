@@ -159,6 +159,6 @@ def packages(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def distinct_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the entries as an index stores them: sorted, distinct, one line each, not too many."""
+    """Return the entries that an index stores: sorted, distinct, one line each, up to MAX_NAMES."""
     distinct = {lookup_key(name): name for name in sorted(names) if "\n" not in name}
     return tuple(sorted(distinct.values())[:MAX_NAMES])

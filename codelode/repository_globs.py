@@ -42,7 +42,7 @@ def problem(globs: Sequence[str], *, of: str = "repositories") -> str:
 
 @lru_cache(maxsize=1024)
 def matcher(globs: tuple[str, ...]) -> Callable[[str], bool]:
-    """Return a test whether one of the globs matches a whole name."""
+    """Return a predicate that tells whether one of the globs matches a whole name."""
     names = literals(globs)
     tests = [matches_path(glob) for glob in globs if not is_literal(glob)]
     return lambda name: name in names or any(test(name) for test in tests)

@@ -11,7 +11,7 @@ from codelode.access import Label
 from codelode.declarations import Wrong, count, flag, items, line, size_bytes, text, texts, time_s
 from codelode.repository_globs import matcher, problem
 
-#: Maximum number of branches, and of tags, of a repository that the rules may have indexed.
+#: Maximum number of branches, and of tags, of a repository that are indexed because of the rules.
 MAX_REFS = 100
 
 FIELDS = (
@@ -20,11 +20,11 @@ FIELDS = (
     *("grace", "paused", "priority", "weights"),
 )
 
-#: The factor by which the interval of listings grows while the host has no news, unless the rules
-#: give the longest interval.
+#: The longest interval of listings while the host has no news, as a multiple of the usual one,
+#: unless the rules give it.
 GROWTH = 4
 
-#: Largest weight of a repository.
+#: Maximum weight of a repository.
 MAX_WEIGHT = 100
 
 
@@ -60,7 +60,7 @@ class ListedRepository:
     pushed: str = ""  # differs after each push; empty: the host does not say
     default_branch: str = ""  # empty: the host does not say
     owner: str = ""  # id of the owner, for hosts whose API needs it
-    is_mirror: bool = False  # of another repository; only for hosts whose `pushed` means less then
+    is_mirror: bool = False  # of another one; set only if `pushed` then predates its last update
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class RepositoryRules:
         return matcher(self.tags if is_tag else self.branches)(ref)
 
     def name_left_out_because(self, name: str) -> str:
-        """Return why no repository of this name is followed; empty: another rule decides."""
+        """Return why no repository of this name is followed; empty: its name does not decide."""
         if self.include and not matcher(_lower(self.include))(name.lower()):
             return "no glob of include matches"
         if self.exclude and matcher(_lower(self.exclude))(name.lower()):

@@ -21,7 +21,7 @@ RETRY_S = 300
 #: Maximum number of changes of one attempt that are kept to be shown.
 MAX_CHANGES = 1_000
 
-#: Largest part of the interval by which a listing may come early, which spreads the listings.
+#: Maximum fraction of the interval by which a listing is early, which spreads the listings.
 JITTER = 0.1
 
 
@@ -63,7 +63,7 @@ class Action(StrEnum):
     MISS = "miss"  # the host does not list it; it stays for the grace period
     KEEP = "keep"  # there is nothing to do
     PAUSE = "pause"  # a rule pauses it, so it stays as it is
-    WAIT = "wait"  # so many would be removed that somebody must confirm the removals
+    WAIT = "wait"  # so many would be removed that the removals need a confirmation
     CONFLICT = "conflict"  # its name belongs to another repository, or it is not accepted
 
 
@@ -107,7 +107,7 @@ def packed(known: Iterable[FollowedRepository]) -> bytes:
 
 
 def unpacked(stored: bytes) -> tuple[FollowedRepository, ...]:
-    """Return the repositories of the bytes that `packed` made."""
+    """Return the repositories that `packed` encoded."""
     rows = json.loads(zlib.decompress(stored))
     return tuple(
         FollowedRepository(**{**row, "replaces": tuple(map(_former, row["replaces"]))})
@@ -169,14 +169,14 @@ class SourceState:
 
     @property
     def is_asked(self) -> bool:
-        """Return whether somebody wants a listing now."""
+        """Return whether a listing was requested that has not been made yet."""
         return self.wanted != self.outcome.wanted
 
     @property
     def interval_s(self) -> int:
         """Return the interval of listings, which doubles with each one without news, up to a bound.
 
-        News are changes at the host, as `reconcile.has_news` says.
+        What counts as news is decided by `reconcile.has_news`.
         """
         every_s = self.declared.every_s
         longest_s = max(every_s, self.declared.at_least_every_s)

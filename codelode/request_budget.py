@@ -25,8 +25,8 @@ class RequestBudget:
     def is_low(self, now: float) -> bool:
         """Return whether little is left, and the next period has not begun.
 
-        Never true of a host that does not say when that begins, such as Bitbucket Data Center: it
-        adds requests all the time, so its last report is soon outdated.
+        Never true for a host that does not report when that begins, such as Bitbucket Data Center:
+        it allows further requests continuously, so its last report is soon outdated.
         """
         return self.share < LOW and now < self.resets_at
 

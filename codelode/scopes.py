@@ -56,7 +56,7 @@ class Scope:
 
     @property
     def admits(self) -> Callable[[str], bool]:
-        """Return a test whether the repository with a name belongs to the scope."""
+        """Return a predicate that tells whether the repository of a name belongs to the scope."""
         wanted, unwanted = signed(self.repositories)
         is_wanted = repository_globs.matcher(tuple(wanted or ["**"]))
         is_unwanted = repository_globs.matcher(tuple(unwanted))

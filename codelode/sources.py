@@ -1,4 +1,4 @@
-"""The sources file: the code hosts of an organisation, and what codelode takes from each.
+"""The sources file: the code hosts of an organisation, and what codelode reads from each.
 
     connections:
       - name: work
@@ -173,12 +173,12 @@ class Connection:
 
     @property
     def prefix(self) -> str:
-        """Return what the addresses of its repositories begin with (see `host_permissions`)."""
+        """Return the beginning of the addresses of its repositories (see `host_permissions`)."""
         return f"{address(f'{self.root}/{self.organisation}').rstrip('/')}/"
 
     @property
     def root(self) -> str:
-        """Return what the URLs of its repositories begin with, without a slash at the end."""
+        """Return the beginning of the URLs of its repositories, without a slash at the end."""
         return f"{self.url}/scm" if self.kind is HostKind.BITBUCKET_SERVER else self.url
 
     @property

@@ -9,7 +9,7 @@ from codelode.errors import InvalidSettings
 if TYPE_CHECKING:
     from codelode.sources import Secret
 
-#: What a line may begin with besides the names of the host.
+#: Markers that a line may have before the names of the host.
 _MARKERS = ("@cert-authority", "@revoked")
 
 
@@ -34,7 +34,7 @@ def check_private_key(secret: Secret, text: str) -> None:
     load = serialization.load_ssh_private_key if is_openssh else serialization.load_pem_private_key
     try:
         load(raw, None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):  # whose messages could quote the key
+    except (ValueError, TypeError, UnsupportedAlgorithm):  # messages may quote the key
         raise InvalidSettings(
             f"{secret.place} holds no private ssh key without a passphrase: make one with "
             "`ssh-keygen -t ed25519 -N '' -f FILE`, and register FILE.pub at the host"

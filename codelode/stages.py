@@ -16,7 +16,7 @@ from typing import Literal
 
 from codelode.settings import Settings
 
-#: The queue of periodic jobs, which the workers of the first row serve as well.
+#: The queue of periodic jobs, which the workers of the first row serve, too.
 CONTROL = "control"
 
 
@@ -86,8 +86,7 @@ def has_language_model(settings: Settings) -> bool:
 
 
 #: Time for which messages of file stages gather, seconds: receiving each one separately takes up to
-#: twice the processor time. Shorter than the lulls that end a batch, and than parsing what is
-#: prefetched.
+#: twice the processor time. Shorter than parsing the prefetched files takes.
 GATHERS_S = 0.05
 
 #: `embed`: with a lull of 0.03 s batches have 6 files, and each call has a few round trips of its
@@ -99,7 +98,7 @@ STAGES = (
         name="pull",
         work="workers.planning:plan",
         pool="threads",
-        concurrency=64,  # most of them wait for remotes; transfers have a limit of their own
+        concurrency=64,  # most of them wait for remotes; transfers have a separate limit
     ),
     Stage(
         name="parse",

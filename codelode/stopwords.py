@@ -1,4 +1,4 @@
-"""Words of questions that say nothing about the code that answers them.
+"""Stop words: words of questions that say nothing about the code that answers them.
 
 Some are code too (`for`, `not`): the list affects only what is ranked and highlighted, not the
 search of the index.
@@ -17,7 +17,7 @@ was we were what when where whether which while who why will with within without
 
 STOPWORDS = frozenset(_WORDS.split())
 
-#: Such words of other languages, except those that are common in English: articles, pronouns,
+#: Stop words of other languages, except those that are common words of English: articles, pronouns,
 #: prepositions, question words, forms of "to be".
 _OTHERS = {
     "de": """
@@ -57,8 +57,8 @@ _FEWEST = 2
 def stopwords(terms: Collection[str]) -> frozenset[str]:
     """Return the stop words that apply to a text of these terms, by its language.
 
-    They are the English ones, and the ones of that other language which has the most stop words
-    among the terms, if these are at least as many as the English ones.
+    These are the English ones. Those of the other language with most stop words among the terms are
+    added if the terms have at least as many of them as English ones, and at least _FEWEST.
     """
     english, rest = STOPWORDS.intersection(terms), set(terms) - STOPWORDS
     best = max(_OF_OTHERS, key=lambda words: len(words & rest))

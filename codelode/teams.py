@@ -1,18 +1,18 @@
 """Find teams among the accounts of a code host, from what each account reads.
 
-Rights often come from overlapping teams and from direct collaborators, so that hardly two
+Rights often come from overlapping teams and from direct collaborators, so that hardly any two
 repositories have the same readers. A filter still describes what a caller sees in few terms if the
-repositories of each team form a group (see `grouping`, `covers`). Each host would tell its teams in
-another way, some only for many requests, and none tells what direct collaborators have in common.
-So teams are found in what accounts read:
+repositories of each team form a group (see `grouping`, `covers`). Each host has a different API for
+its teams, some need many requests, and none reports what direct collaborators have in common. So
+teams are found in what accounts read:
 
 - The readers of a repository are a team. It has the repositories that most of them read, so that
-  a few direct collaborators among them do not matter. Owners, who read nearly everything, are no
+  a few direct collaborators among them do not matter. Owners, who read nearly everything, are not
   part of it.
 - A single account is a team, which has exactly the repositories that it reads.
 
-Those are chosen that save callers most terms for each repository that they have: the greedy method
-for weighted set cover. A team decides nothing about rights, whatever its accounts read later.
+The teams that save callers most terms per repository are chosen (greedy weighted set cover). Teams
+do not decide about rights, so it is harmless if their accounts read other repositories later.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ import numpy.typing as npt
 from codelode.covers import MANY_TERMS, Token, bitmap, described, prefixes
 from codelode.host_permissions import HostPermissions, Team
 
-#: The share of a team's accounts that read each of its repositories. With .6, people who read half
-#: of all repositories would have many in common by chance.
+#: The minimum share of a team's accounts that read each of its repositories. With .6, people who
+#: read half of all repositories would have many in common by chance.
 MOST = 0.8
 
 #: Maximum number of teams of a connection.
@@ -45,21 +45,24 @@ MAX_TEAMS = 1_000
 #: gateway takes 75 ms to read 64 groups of each of 10,000 repositories.
 MAX_OF_REPOSITORY = 64
 
-#: Callers who need more than MANY_TERMS are helped until they need few. In Weaviate, a caller who
-#: sees half of 10,000 repositories by a group and as many names waits .92 and .83 times as long as
-#: one who sees all (tests/bench/results/2026-11-27-visibility-weaviate-many-groups.txt).
+#: For callers who need more than MANY_TERMS, teams are chosen until they need no more than this. A
+#: search in Weaviate by a caller who sees half of 10,000 repositories takes .92 times as long as
+#: one by a caller who sees all if it needs a group and MANY_TERMS names, and .83 times as long with
+#: this many names (tests/bench/results/2026-11-27-visibility-weaviate-many-groups.txt).
 FEW_TERMS = 500
 
-#: Minimum number of repositories of a team, and of terms that it saves for each of these, of all
-#: callers together: all their chunks get a term more.
+#: Minimum number of repositories of a team, and minimum number of terms per repository that it
+#: saves all callers together, because all chunks of its repositories get one more term.
 LEAST_SIZE = 16
 LEAST_WORTH = 0.25
 
-#: A prefix or equal readers with a larger share of exceptions describe a caller worse than teams.
+#: Maximum share of exceptions up to which a prefix, or equal readers, describes a caller; beyond
+#: it, teams do so better.
 MOST_EXCEPTIONS = 0.1
 
-#: Maximum number of accounts of a team, and of callers and repositories that are looked at, to
-#: limit the time: 1 to 5 s of processor time for 10,000 repositories and 1,000 accounts.
+#: Maximum number of accounts of a team, of callers that teams are chosen for, and of callers and
+#: repositories that are examined. They limit the time: 1 to 5 s of processor time for 10,000
+#: repositories and 1,000 accounts.
 MAX_ACCOUNTS = 32
 MAX_CALLERS = 256
 MAX_LOOKED_AT = 2_000
@@ -82,7 +85,7 @@ def _most(accounts: int) -> int:
 
 
 def find(permissions: HostPermissions, before: Iterable[Team] = ()) -> tuple[Team, ...]:
-    """Return the teams that describe what callers see, the most helpful one first.
+    """Return the teams that describe what callers see, the most useful one first.
 
     Of teams with the same repositories, one of `before` is preferred.
     """
@@ -120,14 +123,14 @@ class _Reading:
         return _packed(count >= _most(len(team)))
 
     def different(self) -> Iterator[tuple[str, int]]:
-        """Yield accounts and what they read: one for each set, that of most accounts first."""
+        """Yield the distinct sets that accounts read, most frequent first, each with an account."""
         shared = Counter(row.tobytes() for row in self._rows)
         first = {row.tobytes(): self._accounts[n] for n, row in reversed([*enumerate(self._rows)])}
         for row in sorted(shared, key=lambda one: (-shared[one], _spread(first[one]))):
             yield first[row], int.from_bytes(row, "little")
 
     def teams(self) -> Iterator[Team]:
-        """Yield the readers, but for owners, of repositories that have different ones."""
+        """Yield the different sets of readers of repositories, without owners."""
         limited = _count(self._rows) <= MOST * len(self._addresses)
         different = dict(zip(self._readers(), range(len(self._addresses)), strict=True)).values()
         order = sorted(different, key=lambda number: _spread("".join(self._addresses[number])))
@@ -140,7 +143,7 @@ class _Reading:
                 yield tuple(self._accounts[reader] for reader in readers[::step])
 
     def tokens(self) -> Mapping[str, Token]:
-        """Return the sets that filters name without teams: by prefix, and by equal readers."""
+        """Return the tokens that filters have without teams: for prefixes and for equal readers."""
         members: defaultdict[str, list[int]] = defaultdict(list)
         for number, (places, readers) in enumerate(
             zip(self._addresses, self._readers(), strict=True)
@@ -197,7 +200,7 @@ def _begun(caller: _Caller, tokens: Sequence[int]) -> _Caller:
 
 
 class _Choice:
-    """Teams that are chosen one after the other; `rows` are the repositories of each."""
+    """Chooses teams one after the other; `rows` are the repositories of each."""
 
     def __init__(self, callers: Sequence[_Caller], rows: Sets) -> None:
         words = rows.shape[1]
@@ -214,7 +217,7 @@ class _Choice:
         while queue and len(teams) < MAX_TEAMS:
             number = heapq.heappop(queue)[1]
             row = rows[number] & _packed(members < MAX_OF_REPOSITORY)
-            worth = self._worth(row)  # has become less with each chosen team
+            worth = self._worth(row)  # each chosen team may have reduced it
             if queue and worth < -queue[0][0]:
                 heapq.heappush(queue, (-worth, number))
             elif worth:
@@ -232,7 +235,7 @@ class _Choice:
         return saved / size if size >= LEAST_SIZE and saved >= LEAST_WORTH * size else 0.0
 
     def _with(self, row: Set) -> tuple[Counts, Counts]:
-        """Return the terms of each caller with another team, and with this team alone."""
+        """Return the terms of each caller with this team in addition, and with this team alone."""
         more = self._terms + 1 + _count(row & self._hidden) - _count(row & self._left)
         return more, 1 + _count(row & ~self._seen) + _count(~row & self._seen)
 
@@ -265,5 +268,5 @@ def _packed(bits: npt.NDArray[np.bool_]) -> Set:
 
 
 def _spread(text: str) -> bytes:
-    """Return a sort key that has nothing to do with the order of names and ids."""
+    """Return a sort key that does not depend on the order of names and ids."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
