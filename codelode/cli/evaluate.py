@@ -140,7 +140,7 @@ def evaluate(
         return
     queries = judged.read(file)
     if not queries:
-        raise InvalidSettings(f"{file} holds no queries")
+        raise InvalidSettings(f"{file} contains no queries")
     found = judged.report(list(judged.ask_all(queries, _asking(client, preset, scope, overrides))))
     if checkouts is not None:
         found["grep"] = judged.report(list(judged.ask_all(queries, _grepping(checkouts))))

@@ -155,7 +155,7 @@ def _outcome(end: Mapping[str, Any]) -> str:
         return printing.plain(f"the index is of {end['embedder']} already{removed}{half_built}")
     missing = f", without {counted(end['missing'], 'file')}" if end["missing"] else ""
     if lost := end["summaries_missing"]:
-        missing += f", without {counted(lost, 'summary')}, which `codelode enrich` has written anew"
+        missing += f", without {counted(lost, 'summary')}, which `codelode enrich` writes again"
     return printing.plain(f"published for {end['embedder']}{missing}{removed}")
 
 

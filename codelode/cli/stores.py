@@ -139,7 +139,7 @@ def _require_there(data: Path, *, holds: str = "") -> None:
     """
     if (data / holds).is_dir():
         return
-    state = "holds no cluster's state" if data.is_dir() else "does not exist"
+    state = "contains no data of a cluster" if data.is_dir() else "does not exist"
     raise InvalidSettings(
         f"the data folder {data} {state}; give the one that `codelode up` uses, with --data or "
         "CODELODE_DATA"

@@ -443,7 +443,7 @@ async def test_unreadable_summaries_are_dropped_on_request_and_written_again(des
     lost = f"{len(FILES)} summaries"
     for option, status, part in (
         ((), 2, f"{lost} of {len(FILES)} files would be lost"),
-        (("--skip-missing",), 0, f"without {lost}, which `codelode enrich` has written anew"),
+        (("--skip-missing",), 0, f"without {lost}, which `codelode enrich` writes again"),
     ):
         rebuild = Rebuild(described, *to(model), *option, CODELODE_DERIVATIONS="none")
         ended, said = rebuild.end()

@@ -26,7 +26,7 @@ def read(text: str) -> dict[str, Any]:
     except ValueError as exc:
         raise InvalidSettings(f"is not valid JSON: {exc}") from exc
     if not isinstance(found, dict):
-        raise InvalidSettings("holds no JSON object")
+        raise InvalidSettings("is not a JSON object")
     return found
 
 

@@ -115,7 +115,7 @@ class Doctor:
         if unknown and not known and self.is_repairing:
             raise Corrupt(
                 f"the ledger has no repository, but the stores have {len(unknown)}: restore a "
-                "backup, or point CODELODE_REDIS_URL to the right server; to begin anew, remove "
+                "backup, or point CODELODE_REDIS_URL to the right server; to start over, remove "
                 "the index and index the repositories again"
             )
         for name in sorted(unknown):

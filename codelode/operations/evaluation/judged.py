@@ -105,7 +105,7 @@ def read(file: Path) -> tuple[Query, ...]:
         raise InvalidSettings(f"{file}: {exc.strerror}") from exc
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise InvalidSettings(
-            f"{file} is not a valid file of judged queries: {type(exc).__name__} {exc}; "
+            f"{file} contains no valid judged queries: {type(exc).__name__} {exc}; "
             "see `codelode eval --help` for the format"
         ) from exc
 

@@ -187,7 +187,7 @@ def test_a_file_without_queries_is_refused(served, tmp_path, content):
     answer = served("eval", str(file))
 
     assert answer.status == 2
-    assert "bad.json holds no" in answer.err
+    assert "bad.json contains no" in answer.err
 
 
 #: Signs and verifies as gpg does, as far as git can tell.

@@ -19,7 +19,7 @@ BEGUN = {"embedder": "openai", "embedding_model": "large", "embedding_dim": "512
         (
             PUBLISHED | {"missing": 1, "summaries_missing": 2},
             "published for e-1, without 1 file, without 2 summaries, "
-            "which `codelode enrich` has written anew",
+            "which `codelode enrich` writes again",
         ),
         (UNCHANGED, "the index is of e-1 already"),
         (
