@@ -7,7 +7,7 @@ found, nor listed, nor suggested.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
@@ -99,10 +99,13 @@ class VisibleCatalog:
             f"there is no repository {name!r}: it is not kept, because its run failed: {last.error}"
         )
 
-    def run(self, id: str) -> Run:
-        """Return the run of that id. Raises NotFound."""
+    def run(self, id: str, *, within: Container[RepositoryName] = ()) -> Run:
+        """Return the run of that id. Raises NotFound.
+
+        `within`: names whose runs are found even if there is no such repository any more.
+        """
         run = self.ledger.run(RunId(id))
-        if run is None or run.repository not in self.visible:
+        if run is None or not (run.repository in self.visible or run.repository in within):
             raise NotFound(f"there is no run {id[:100]!r}; `status` lists the recent ones")
         return run
 

@@ -90,7 +90,7 @@ def registered(
         require(principal, "label", what="a label")
     found = registration.register(
         dependencies.ledger,
-        _registrable(principal),
+        registrable(principal),
         url=request.url,
         name=request.name,
         include=request.include,
@@ -108,7 +108,7 @@ async def settled(principal: Principal, request: RegisterRequest, name: Reposito
         await asyncio.sleep(FRESH_S)
 
 
-def _registrable(principal: Principal) -> Container[RepositoryName]:
+def registrable(principal: Principal) -> Container[RepositoryName]:
     """Return the names that the principal may register.
 
     An admin sees every repository within its bounds, so a name that is taken reveals nothing to it.

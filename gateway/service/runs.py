@@ -29,7 +29,7 @@ from gateway.service.audit import involve, note
 from gateway.service.capabilities import permitted
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.dependencies import Dependencies
-from gateway.service.repositories import registered, settled
+from gateway.service.repositories import registered, registrable, settled
 from gateway.service.requests import StartRequest
 
 #: Polling interval of a watched run, seconds: the first after a change, and the longest.
@@ -61,10 +61,11 @@ async def watch(
     note(run=run_id)
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
     successor = dependencies.ledger.successor
+    within = registrable(principal)  # also the run of a repository that was not kept
     last: Run | None = None
     pause_s = WATCH_S[0]
     while last is None or not last.state.is_over:
-        run = await asyncio.to_thread(catalog.run, run_id)
+        run = await asyncio.to_thread(catalog.run, run_id, within=within)
         is_cancelled = run.state is RunState.CANCELLED
         newer = await asyncio.to_thread(successor, run.id) if is_cancelled else None
         if newer is not None:

@@ -510,6 +510,23 @@ async def test_an_admin_with_globs_registers_new_names_within_them_and_sees_them
     assert [seen.id async for seen in service.watch(dependencies, again, run.id)] == [run.id]
 
 
+async def test_an_admin_with_globs_is_told_why_a_repository_was_not_kept(dependencies, ledger):
+    run = await service.start(dependencies, BOSS, StartRequest(URL, "pay/new"))
+    other = await service.start(dependencies, ADMIN, StartRequest(URL, "web/new"))
+    for one in (run, other):
+        ledger.end(one.id, RunState.FAILED, "the host refused", withdraws=True)
+    assert not ledger.names()
+
+    boss = replace(BOSS, visible=Visibility.of([]))
+    assert [one.error async for one in service.watch(dependencies, boss, run.id)] == [
+        "the host refused"
+    ]
+    reader = replace(boss, role=Role.READER)
+    for who, id in ((boss, other.id), (reader, run.id)):
+        with pytest.raises(NotFound, match="there is no run"):
+            await anext(service.watch(dependencies, who, id))
+
+
 async def test_labels_are_set_by_name_and_by_glob_within_what_is_visible(dependencies):
     ledger = dependencies.ledger
     registered(ledger, pay__a=None, pay__b=None, web__a=None)
