@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from codelode.model import Candidate, Category, Chunk
 from codelode.names import Names, names_of, spelling
-from gateway.rank.messages import longest_run, message
+from gateway.messages import longest_run, message
 from gateway.rank.paths import PathWords, path_words, repository_words
 from gateway.state import Analysis
 

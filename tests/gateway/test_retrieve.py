@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from codelode.access import EVERYTHING
-from codelode.model import DEFAULT_REF, Candidate, Edge, EdgeKind, Filters, RepositoryName
+from codelode.model import (
+    DEFAULT_REF,
+    Candidate,
+    Category,
+    Edge,
+    EdgeKind,
+    Filters,
+    RepositoryName,
+)
 from gateway import pipeline
 from gateway.analyze import analyze
 from gateway.options import Analyze, Mode, Options, Rank, Retrieve
@@ -336,3 +344,29 @@ async def test_a_path_that_two_repositories_have_is_kept_apart(index, backends, 
 
     found = {(one.chunk.repository, one.chunk.path) for one in state.candidates}
     assert found == {("acme/http", "x.py"), ("acme/other", "y.py")}
+
+
+async def test_the_source_of_a_message_is_found_among_many_chunks_with_its_words(
+    index, backends, make_chunk
+):
+    words = "unknown command foo for app"
+    index(*(make_chunk(f"src/{n}.go", f"{words} {words} {n}") for n in range(40)))
+    index(make_chunk("args.go", 'Errorf("unknown command %q for %q", name, path) // ' + "x " * 500))
+    index(make_chunk("docs/a.md", 'unknown command "foo" for "app"', category=Category.DOCS))
+    asked = query('unknown command "foo" for "app"', window=10, max_chunks=10)
+
+    state = await retrieve(await analyze(SearchState(asked), backends), backends)
+
+    assert "args.go" in {one.chunk.path for one in state.candidates}
+
+
+async def test_the_source_of_a_message_is_found_inside_the_filters_alone(
+    index, backends, make_chunk
+):
+    index(make_chunk("args.go", 'Errorf("unknown command %q for %q", name, path)'))
+    index(make_chunk("src/a.go", "unknown command"))
+    asked = query('unknown command "foo" for "app"', filters=Filters(paths=("src/**",)))
+
+    state = await retrieve(await analyze(SearchState(asked), backends), backends)
+
+    assert [one.chunk.path for one in state.candidates] == ["src/a.go"]

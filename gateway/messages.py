@@ -62,6 +62,20 @@ def message(words: Sequence[str]) -> Message:
     return Message(words, values, begins)
 
 
+def fixed_parts(message: Message) -> list[str]:
+    """Return the parts that the source probably has as they are, the longest first.
+
+    They are between values and end at colons, and have at least two words.
+    """
+    parts: list[list[str]] = [[]]
+    for word, is_value in zip(message.words, message.values, strict=True):
+        if not is_value:
+            parts[-1].append(word)
+        if is_value or word.endswith(":"):
+            parts.append([])
+    return sorted((" ".join(words) for words in parts if len(words) > 1), key=len, reverse=True)
+
+
 def longest_run(message: Message, text: str) -> int:
     """Return the length, in words, of the longest run that is in the text; 0 if it is below RUN.
 
