@@ -65,9 +65,12 @@ def open_page(chromium, served, token):
         page.problems = []
         page.on("console", lambda one: one.type == "error" and page.problems.append(one.text))
         page.on("pageerror", lambda error: page.problems.append(str(error)))
-        if secret:
-            page.goto(link(base, secret))
-        page.goto(path)
+        if secret and path == "/":
+            page.goto(link(base, secret))  # leads there
+        else:
+            if secret:
+                context.request.get(link(base, secret), max_redirects=0)  # sets the cookie
+            page.goto(path)
         yield page
         context.close()
 

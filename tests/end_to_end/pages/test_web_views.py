@@ -6,9 +6,16 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from tests.browsers import picture
 from tests.end_to_end.pages.samples import HOSTILE_NAME, HOSTILE_PATH, HOSTILE_REF
-from tests.end_to_end.pages.test_web import LOOKS, asked, assert_accessible, loaded, unfold
+from tests.end_to_end.pages.test_web import (
+    LOOKS,
+    asked,
+    assert_accessible,
+    assert_fits,
+    assert_small,
+    loaded,
+    unfold,
+)
 
 FILE = "kombu/common.py"
 #: A worker has low priority while it makes a map.
@@ -245,21 +252,14 @@ def test_scripts_planted_in_files_names_and_refs_never_run(open_page):
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_every_view_is_accessible_and_fits_the_window(open_page, look):
+def test_every_view_is_small_and_accessible_and_fits_the_window(open_page, served, look):
     with open_page(**LOOKS[look]) as page:
+        seen = loaded(page)
         for name, path in VIEWS.items():
             page.goto(path)
+            assert_small(page, seen, served.facts["http"])
             if name in ("graph", "graph-repository"):
                 page.wait_for_selector("#canvas[data-nodes]")
             unfold(page)
-            picture(page, f"{name}-{look}")
-            wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-            assert wide <= 0, f"{name} is {wide} px wider than the window"
+            assert_fits(page, name, look)
             assert_accessible(page, name, look)
-
-
-def test_every_view_is_small(open_page):
-    with open_page() as page:
-        for path in VIEWS.values():
-            seen = loaded(page, path)
-            assert sum(seen.values()) <= 200_000, seen
