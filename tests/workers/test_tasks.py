@@ -276,6 +276,20 @@ def test_the_next_reader_cleans_up_a_removed_ref(own, messages):
     assert own.ledger.refs_being_removed() == frozenset()
 
 
+def test_lost_work_is_looked_for_over_connections_that_are_kept_and_replaced(own, redis_admin):
+    def connections():
+        return redis_admin.info("stats")["total_connections_received"]
+
+    upkeep.reap()
+    before = connections()
+    upkeep.reap()
+    assert connections() == before
+
+    redis_admin.client_kill_filter(_type="normal", skipme=True)
+    upkeep.reap()
+    assert connections() > before
+
+
 def test_a_run_that_supersedes_another_is_pulled(own, messages):
     own.ledger._supersede_ms = 0
     run = start(own)

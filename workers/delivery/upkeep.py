@@ -129,8 +129,11 @@ def drop_mirror(repository: str) -> None:
 
 
 def _waiting() -> dict[str, int]:
-    """Return the number of messages in each queue."""
-    with app.connection_for_read() as connection:
+    """Return the number of messages in each queue.
+
+    A new connection for each `reap` would take ten times the processor time of the count.
+    """
+    with app.pool.acquire(block=True) as connection:
         return {name: jobs.depth(connection, name) for name in jobs.QUEUES}
 
 
