@@ -26,12 +26,13 @@ from codelode.stages import STAGES, Stage, passed
 
 LOOPBACK = "127.0.0.1"
 
-#: Signals of a shutdown, and the waits after them, seconds; all waits together take about ten.
+#: Signals that stop a process, each with the wait after it, seconds. All waits together take about
+#: ten seconds.
 GATEWAY_STOP = ((signal.SIGTERM, 3.0),)
 WORKER_STOP = (
     (signal.SIGTERM, 3.0),
     (signal.SIGQUIT, 1.5),
-)  # finish the job; else return it to the queue
+)  # finish the current job; if that takes too long, return it to the queue
 REDIS_STOP = ((signal.SIGTERM, 3.0),)
 FRONT, WORK, BROKER = 0, 1, 2
 
@@ -40,7 +41,7 @@ _WORKER_READY = re.compile(r"@[^\s@]+ ready\.")
 _BEAT_READY = re.compile(r"beat: Starting")
 _GATEWAY_READY = re.compile(r"gateway_started")
 
-#: Longest arguments that a forked worker can show in its command line, characters.
+#: Maximum length of the arguments that a forked worker can show in its command line, characters.
 FORKED_CHARS = 64
 
 #: Maximum number of tasks that Flower keeps; each takes 6 kB.
@@ -80,7 +81,8 @@ def worker_children(
 def fork_server() -> tuple[str, ...]:
     """Return the command of the process that forks the workers; empty if they are not forked.
 
-    A forked worker overwrites its command line, which is that of the server, so it is padded.
+    The command is padded with spaces, because a forked worker inherits its command line and
+    overwrites it with its own.
     """
     return _python("workers", "fork-server".ljust(FORKED_CHARS)) if sys.platform == "linux" else ()
 
@@ -88,7 +90,8 @@ def fork_server() -> tuple[str, ...]:
 def gateway_children(settings: Settings, count: int = 1) -> tuple[Child, ...]:
     """Return the gateways; the first is ready when the health service at their address says so.
 
-    If there are several, its log must say so too, because the health check may reach any of them.
+    If there are several, the log of the first must report it too, because the health check may
+    reach any of them.
     Raises InvalidSettings if their certificate cannot be used.
     """
     has_started = _logged(_GATEWAY_READY, settings) if count > 1 else lambda _: True
@@ -214,7 +217,7 @@ def _logged(line: re.Pattern[str], settings: Settings) -> Callable[[str], bool]:
     if settings.log_level in (
         "warning",
         "error",
-    ):  # hides the line: a running process counts as ready
+    ):  # the line is not logged, so a running process counts as ready
         return lambda _: True
     return lambda output: line.search(output) is not None
 

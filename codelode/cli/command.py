@@ -153,7 +153,7 @@ SECTIONS = {
         ),
         "regroup": Subcommand(
             "regroup",
-            "Write repositories again whose groups differ from those of the present rights.",
+            "Rewrite the repositories whose groups no longer match the current rights.",
         ),
         "backup": Subcommand(
             "backup",
@@ -296,9 +296,9 @@ def _check_text(args: list[str]) -> None:
 
 
 def _unknown_option(exc: click.NoSuchOption) -> str:
-    """Return the message, which says if the name of the repository is an argument.
+    """Return the message; for --repo, it says that the command takes the name as an argument.
 
-    `--help` is no suggestion: it resembles every short option, and the hint names it anyway.
+    `--help` is never suggested: it resembles every short option, and the hint names it anyway.
     """
     command = exc.ctx.command if exc.ctx else codelode
     argument = next((one for one in command.params if isinstance(one, click.Argument)), None)

@@ -89,7 +89,7 @@ def demo(repositories: tuple[str, ...]) -> None:
     """
     urls = tuple(map(locator, repositories)) or (str(_checkout(Path.cwd())),)
     for url in urls:
-        check_url(url, local_paths=load().local_paths or OWNED)  # before a cluster starts in vain
+        check_url(url, local_paths=load().local_paths or OWNED)  # fail before starting a cluster
     signal.signal(
         signal.SIGTERM, lambda *_: sys.exit(TERMINATED)
     )  # the context managers still clean up
@@ -110,7 +110,7 @@ def demo(repositories: tuple[str, ...]) -> None:
 def _cluster(data: Path) -> Iterator[tuple[Cluster, str]]:
     """Run a cluster with its data in the folder; yield it and its token, and stop it at the end."""
     up = (sys.executable, "-P", "-m", "codelode", "up", f"--data={data}")
-    # Start a new session, so that at Ctrl-C not the terminal ends the process, but `_stop` below.
+    # In a new session, Ctrl-C does not reach the process: `_stop` below ends it.
     with subprocess.Popen(
         die_with_parent([*up, "--port=0", "--no-flower"]), start_new_session=True
     ) as process:
@@ -186,4 +186,4 @@ def _check_all_gone(data: Path) -> None:
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     if left:
-        raise Corrupt(f"processes {sorted(left)} outlived the cluster; they are killed now")
+        raise Corrupt(f"processes {sorted(left)} outlived the cluster and were killed")

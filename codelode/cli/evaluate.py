@@ -52,8 +52,8 @@ SCOPES = ("repository", "all")
     "--grep",
     "checkouts",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Compare with grep over the repositories in this folder, which are named as in the index "
-    "and are checkouts or bare.",
+    help="Compare with grep over the repositories in this folder: checkouts or bare repositories, "
+    "named as in the index.",
 )
 @click.option(
     "--save", type=click.Path(path_type=Path), help="Write the results to this file, as JSON."
@@ -95,7 +95,7 @@ SCOPES = ("repository", "all")
     "--since",
     default="",
     metavar="REVISION",
-    help="With --from-history, take the commits after this one, and index this one. "
+    help="With --from-history, take the commits after this one; index this one. "
     "Default: see --commits.",
 )
 @json_option
@@ -197,7 +197,7 @@ def _write_history(file: Path, checkout: Path, name: str, commits: int, since: s
     entry = history.judged(checkout, name=name, commits=commits, since=since)
     file.write_text(printing.to_json([entry]) + "\n", "utf-8")
     printing.note(
-        f"{counted(len(entry['queries']), 'query')} in {file}, to be asked of the index of "
+        f"{counted(len(entry['queries']), 'query')} in {file}; to evaluate them, index the commit "
         f"{entry['revision']}"
     )
 

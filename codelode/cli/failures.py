@@ -24,8 +24,7 @@ FAILED = 2
 
 #: Number of failed files that are shown at the end of a run, each with its reason.
 SHOWN = 3
-#: Number of failed files of the repository among which they are looked for, because other refs may
-#: have many.
+#: Maximum number of failed files of the repository that are read to find those of the run's ref.
 LOOKED_AT = 5_000
 
 

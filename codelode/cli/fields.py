@@ -40,10 +40,10 @@ def worded(text: str, command: click.Command) -> str:
 
 
 def _named(field: str, command: click.Command) -> str:
-    """Return the option or the argument of a field; empty: the command does not send it.
+    """Return the option or the argument of a field; empty if the command does not send it.
 
     `filters.paths` is `--path`, and `options.rank.window`, for which there is no option, is
-    `--set rank.window`. If there is an option too, both are named: either may have been given.
+    `--set rank.window`. If there is also an option for it, both are named.
     """
     last = field.rpartition(".")[2]
     option = field.removeprefix("options.") if field.startswith("options.") else ""

@@ -22,7 +22,7 @@ from codelode.errors import TimedOut
 #: an idle machine and several times that on a busy one.
 ANSWER_S = 30.0
 
-#: Interval at which an ending process is checked, seconds.
+#: Interval at which `wait` checks whether a process has ended, seconds.
 LOOK_S = 0.02
 
 #: Largest message, bytes.
@@ -33,7 +33,7 @@ class ForkServer:
     """Forks processes through a server, which is started when needed, and again if it died."""
 
     def __init__(self, launch: Callable[[int, Path], subprocess.Popen[bytes]]) -> None:
-        """`launch` starts the server with a file descriptor as its standard input, and a log."""
+        """`launch` starts the server, given a file descriptor for its standard input and a log."""
         self._launch = launch
         self._server: _Server | None = None
         self.log: Path | None = None  # the log of the server: that of the first process it forks

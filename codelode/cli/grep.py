@@ -25,17 +25,17 @@ from codelode.display import plain, quoted
 if TYPE_CHECKING:
     from codelode.client import Client
 
-#: The gateway's limits of lines before and after a match, and of matching lines.
+#: The gateway's limits: lines before and after a match, and matching lines.
 MAX_AROUND = 50
 MAX_LINES = 100_000
 
-#: Matching lines after which the search stops by default.
+#: Number of matching lines after which the search stops by default.
 DEFAULT_LINES = 1_000
 
 #: The line between groups of lines that are not adjacent.
 GAP = "--"
 
-#: Formats a file.
+#: Returns the text to print for a file.
 Form = Callable[[MatchingFile], str]
 
 _AROUND: dict[str, Any] = {"type": click.IntRange(0, MAX_AROUND), "metavar": "N", "default": 0}
@@ -140,7 +140,7 @@ def grep(
 
 
 def _form(filters: Mapping[str, Sequence[str]], given: Mapping[str, Any]) -> Form:
-    """Return how to print a file."""
+    """Return the function that formats a file as the options say."""
     name = _path if len(filters["repositories"]) == 1 else _place
     if given["only_files"]:
         return name

@@ -39,9 +39,9 @@ def hooks() -> None:
 def install(*, path: Path, name: str) -> None:
     """Add or renew the hooks of the checkout at PATH.
 
-    Run `codelode index PATH` once before, so that the default ref of the repository is its default
-    branch and not the first branch that a hook indexes. CODELODE_SERVER and other client variables
-    that are set now are written into the hooks, except a token.
+    Run `codelode index PATH` once before this command, so that the default ref of the repository is
+    its default branch and not the first branch that a hook indexes. Client variables that are set
+    now, such as CODELODE_SERVER, are written into the hooks; a token is not.
 
     \b
     Examples:

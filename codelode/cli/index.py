@@ -98,7 +98,8 @@ def index(
     branch of the remote; for a checkout, the default branch of its remote, else main or master, and
     only without these the branch that is checked out. It stays the default until `codelode default`
     changes it or its branch is deleted; for a repository of a connection in the sources file, it
-    follows the host. Branches and tags that the source no longer has leave the index with this run.
+    follows the host. The run also removes branches and tags from the index that the source no
+    longer has.
 
     Patterns are stored with the repository. They apply to each of its refs from the next run of the
     ref on, until the same option is given again. A file that --exclude matches or that no --include
@@ -145,9 +146,9 @@ def default(context: click.Context, *, client: Client, name: str, ref: str, wait
 
     Searches without --ref use the default ref, and `codelode index` without --ref brings it up to
     date. HEAD stands for the default branch of the source; a repository of a connection in the
-    sources file then follows changes of it. Until the run is over, a search finds some files of the
+    sources file then follows its changes. Until the run is over, a search finds some files of the
     old default ref and some of the new one. If the source has no such ref, the run fails and the
-    default ref stays; only --wait tells.
+    default ref does not change; only with --wait does the command report this.
 
     \b
     Examples:
@@ -245,8 +246,8 @@ def remove(*, client: Client, name: str, ref: str | None, yes: bool) -> None:
 
     With --ref, content that other refs share with the removed one stays. The default ref can only
     be removed after `codelode default` has chosen another. Removing the last ref removes the
-    repository. Branches and tags that the source no longer has need not be removed: they leave the
-    index with the next run of the repository.
+    repository. Branches and tags that the source no longer has need not be removed: the next run of
+    the repository does so.
 
     \b
     Examples:

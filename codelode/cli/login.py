@@ -60,9 +60,9 @@ server_option = click.option(
     "--scope",
     default=SCOPES,
     show_default=True,
-    help="Ask the issuer for these scopes; offline_access lets the login last.",
+    help="Ask the issuer for these scopes; offline_access lets codelode renew the login.",
 )
-@click.option("--no-browser", is_flag=True, help="Only print the URL, to be opened by hand.")
+@click.option("--no-browser", is_flag=True, help="Print the URL, but do not open a browser.")
 def login(
     *, server: str | None, issuer: str | None, client_id: str | None, scope: str, no_browser: bool
 ) -> None:
@@ -86,7 +86,7 @@ def login(
     who = claims(made.token)
     click.echo(f"logged in at {address} as {who.get('email') or who.get('sub')}")
     if not made.refresh_token:
-        click.echo("the issuer gave no refresh token: the login ends when its token ends", err=True)
+        click.echo("the issuer gave no refresh token: the login ends when it expires", err=True)
 
 
 @click.command()
@@ -153,7 +153,7 @@ class _Callback:
         return self._answer
 
     def _take(self, path: str) -> bool:
-        """Keep the parameters for `wait` if the request is the expected one; return whether."""
+        """Keep the parameters for `wait` if the request is the expected one; return if it is."""
         parts = urlsplit(path)
         found = {name: values[0] for name, values in parse_qs(parts.query).items()}
         if parts.path != "/callback" or not self._request.has_state(found.get("state", "")):
@@ -171,7 +171,7 @@ class _Callback:
         callback = self
 
         class Handler(BaseHTTPRequestHandler):
-            timeout = 5.0  # of a connection that sends nothing
+            timeout = 5.0  # seconds after which a silent connection is closed
 
             def do_GET(self) -> None:
                 is_ours = callback._take(self.path)
@@ -183,6 +183,6 @@ class _Callback:
                 self.wfile.write(text)
 
             def log_message(self, *_: object) -> None:
-                """Print nothing: the path holds the code."""
+                """Print nothing: the path contains the code."""
 
         return Handler

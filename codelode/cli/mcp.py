@@ -35,7 +35,7 @@ def mcp(context: click.Context, *, server: str | None) -> None:
     """Serve agents on stdin and stdout over the Model Context Protocol.
 
     Agents start this command themselves; `codelode mcp install AGENT` configures an agent for that.
-    The gateway need not run yet: each tool call connects anew.
+    The gateway need not run yet: each tool call opens a new connection.
 
     \b
     Examples:
@@ -164,7 +164,7 @@ def _state(agent: Agent, path: Path) -> str:
 
 
 def _records() -> Path:
-    """Return the folder of the records that undo changes. It depends on no cluster."""
+    """Return the folder of the records that undo changes, which is the same for all clusters."""
     return Path(DEFAULT_DATA).expanduser() / "agents"
 
 

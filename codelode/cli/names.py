@@ -50,7 +50,7 @@ def symbols(
 ) -> None:
     """List the definitions whose name matches GLOB, with kind and signature.
 
-    `*` stands for any letters, `?` for one. A GLOB with dots (or ::, ->, #) is compared with the
+    `*` stands for any characters, `?` for one. A GLOB with dots (or ::, ->, #) is compared with the
     end of qualified names. Definitions are ordered by repository, path, and line. Exit status:
     0 found, 1 nothing found, 2 error.
 

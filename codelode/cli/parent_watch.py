@@ -1,8 +1,8 @@
 """Run a command that dies with its parent: `python parent_watch.py PARENT_PID COMMAND [ARGUMENT…]`.
 
 This is a separate program and not a `preexec_fn`, which would run Python in a forked copy of a
-process with threads (those of gRPC) and might deadlock. It imports little, because it delays every
-child. Without prctl (macOS) the command just runs.
+process with threads (those of gRPC) and might deadlock. It imports little, because it delays the
+start of every child. Without prctl (macOS), the command does not die with its parent.
 """
 
 import ctypes

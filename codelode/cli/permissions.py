@@ -33,7 +33,7 @@ def permissions() -> None:
 def list_(*, client: Client, as_json: bool) -> None:
     """List the connections and when their permissions were read.
 
-    Each line also says for how many repositories and accounts, and what is wrong.
+    Each line also shows the number of repositories and accounts, and what is wrong.
 
     \b
     Examples:
@@ -61,7 +61,7 @@ def sync(*, client: Client, connection: str | None) -> None:
     """Read the permissions of CONNECTION now, or of all connections.
 
     The command returns at once; `codelode permissions list` shows the result. Use it when a right
-    was revoked at the host and the next regular reading is too far away.
+    was revoked at the host and you cannot wait for the next periodic reading.
     """
     names = client.sync_permissions(connection)
     printing.note(f"reading the permissions of {', '.join(names)}")

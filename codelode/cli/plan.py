@@ -24,14 +24,14 @@ from codelode.stages import PULL
 if TYPE_CHECKING:
     from codelode.client import Client
 
-#: Fewest files of a run that tells the speed of a cluster.
+#: Minimum number of files of a run from which the speed of the cluster is computed.
 _MIN_FILES = 100
 
-#: Assumed chunks per file of a repository that is not indexed yet.
+#: Assumed number of chunks per file of a repository that is not indexed yet.
 _CHUNKS = 4.0
 
 #: Factor by which a run may be faster or slower than estimated from the sample or earlier runs, and
-#: than estimated from the usual speed.
+#: the factor for an estimate from the usual speed.
 _SPREAD, _SPREAD_OF_USUAL = 1.2, 2.0
 
 #: The speed that is assumed if nothing is known: that of two idle cores.
@@ -61,7 +61,7 @@ class _Time:
 class _Rates:
     """The speed of a cluster, the work of its active runs, and prices of a million tokens."""
 
-    work_per_s: float  # processor time per second of its recent runs; 0: there are none
+    work_per_s: float  # processor time per second of its recent runs; 0 if there are none
     waiting: Sequence[float]  # processor time that each active run still needs
     embedding_price: float
     summary_price: float
@@ -150,9 +150,9 @@ def plan(
 
     Files and reasons are exact. Chunks and tokens are extrapolated from the sample by language and
     bytes; a token is counted as 4 characters. A run takes less time, and no tokens, for content
-    that is cached, such as that of a fork. The time is estimated from that of the sample and from
-    active runs; if a model server elsewhere embeds, from the speed of recent runs. Exit status:
-    0 done, 2 error.
+    that is cached, such as that of a fork. The time is estimated from the time that the sample took
+    and from active runs; if a model server on another machine embeds, from the speed of recent
+    runs. Exit status: 0 done, 2 error.
 
     \b
     Examples:
@@ -207,9 +207,9 @@ def _found(client: Client, targets: Sequence[str], name: str) -> list[_Target]:
 
 
 def _require_address(target: _Target) -> None:
-    """Raise NotFound for what can only be the name of a repository, and is not one.
+    """Raise NotFound if the target can only be a name, but no repository has it.
 
-    A URL has a colon and a path of this machine begins with a slash, as no name does.
+    URLs contain a colon and paths of this machine begin with a slash; names do neither.
     """
     if not target.name and ":" not in target.url and not target.url.startswith("/"):
         raise NotFound(

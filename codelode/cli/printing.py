@@ -31,7 +31,7 @@ def note(text: str) -> None:
 
 
 def notices(found: Iterable[str]) -> None:
-    """Print the notices of an answer on stderr; a field that one names is an option here."""
+    """Print the notices of an answer on stderr, with fields written as options."""
     command = click.get_current_context().command
     for notice in found:
         note(f"note: {worded(notice, command)}")
@@ -158,7 +158,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def request_budget(one: Source | ConnectionPermissions) -> Iterator[str]:
-    """Yield how many more requests the code host of a connection accepts, if it says so."""
+    """Yield how many more requests the code host of a connection accepts, if known."""
     if one.requests_allowed:
         until = f" until {moment(one.resets_at)}" if one.resets_at else ""
         left = f"{one.requests_left:,} of {one.requests_allowed:,} requests"

@@ -28,7 +28,7 @@ class Progress:
         self._shown_at = 0.0
         self._state: RunState | None = None
         self._started_at = time.monotonic()
-        self._told: set[str] = set()  # the reported reasons for waiting since the last progress
+        self._told: set[str] = set()  # reasons for waiting, reported since the run last worked
 
     def __call__(self, run: Run) -> None:
         if not run.waits_for:

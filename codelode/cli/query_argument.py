@@ -6,13 +6,13 @@ import re
 
 import click
 
-#: Beginnings of the parts of a query that exclude, such as `-lang:go` and `-"deprecated"`. No
-#: option begins like that: `-l ang:go` would be a language that does not exist.
+#: Beginnings of exclusions in a query, such as `-lang:go` and `-"deprecated"`. No useful option
+#: begins like that: `-lang:go` read as `-l ang:go` would name a language that does not exist.
 _EXCLUDES = re.compile(r'-(?:(?:repo(?:sitory)?|lang(?:uage)?|path|file):|["/(])')
 
 
 class QueryCommand(click.Command):
-    """A command whose argument may begin with a part of a query that excludes.
+    """A command whose query may begin with an exclusion, such as `-lang:go`.
 
     For other arguments that begin with `-`, the error says to put `--` before them.
     """
@@ -28,7 +28,7 @@ class QueryCommand(click.Command):
 
 
 def _in_order(args: list[str]) -> list[str]:
-    """Move arguments that exclude to the end, behind `--`, so that they are not read as options."""
+    """Move exclusions to the end, after `--`, so that they are not read as options."""
     if "--" in args:
         return args
     queries = [one for one in args if _EXCLUDES.match(one)]

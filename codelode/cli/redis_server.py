@@ -164,7 +164,7 @@ def _kept_password(file: Path) -> str:
     if not _PASSWORD.fullmatch(password):
         raise InvalidSettings(
             f"the password in {file} may contain only the letters A to Z and a to z, digits, and "
-            "-._~: write another, or delete the file, so that the next start makes one"
+            "-._~: write another, or delete the file, so that the next start generates one"
         )
     return password
 

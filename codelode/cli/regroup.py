@@ -1,4 +1,4 @@
-"""`codelode regroup`: give repositories the groups that follow from the present rights."""
+"""`codelode regroup`: give repositories the groups that follow from the current rights."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ LEFT = 1
 @data_option
 @click.pass_context
 def regroup(context: click.Context, *, data: Path | None) -> None:
-    """Write repositories again whose groups differ from those of the present rights.
+    """Rewrite the repositories whose groups no longer match the current rights.
 
-    Searches of callers who see thousands of repositories are fast if groups describe these. Groups
-    follow from the rights at the time when a repository was first indexed, so run this command
-    after large changes of labels, permissions, the access file, or the globs of keys. Changed
-    repositories are processed again, with cached summaries and vectors; searches go on. The cluster
+    Groups keep searches fast for callers who see thousands of repositories. They are derived from
+    the rights that are in force when a repository is first indexed, so run this command after large
+    changes of labels, permissions, the access file, or the globs of keys. The repositories
+    concerned are processed again, with cached summaries and vectors; searches go on. The cluster
     must run. Run the command on a machine that reaches Redis and Weaviate, with the settings of the
     workers. After an interruption, the same command continues. Exit status: 0 done, 1 a run has
     failed, 2 error.
@@ -42,7 +42,7 @@ def regroup(context: click.Context, *, data: Path | None) -> None:
         left = _regrouped(settings)
     if left:
         printing.complain(
-            f"{counted(len(left), 'repository')} could not be written again, such as {left[0]}: "
+            f"{counted(len(left), 'repository')} could not be rewritten, such as {left[0]}: "
             "see `codelode status`, and run the command again; until then searches filter by name"
         )
         context.exit(LEFT)
@@ -56,7 +56,7 @@ def _regrouped(settings: Settings) -> tuple[str, ...]:
 
     def flush() -> None:
         with swap.alone():
-            pass  # files of ended runs that were being written are written now
+            pass  # taking the lock waits for writes in progress, including those of ended runs
 
     @lru_cache
     def permissions(connection: str, version: str) -> HostPermissions | None:

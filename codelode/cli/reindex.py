@@ -27,7 +27,7 @@ from codelode.environment import without_token
 from codelode.errors import CodelodeError, Corrupt
 from codelode.settings import Settings, load
 
-#: Values of an embedder's settings that stand for its default model and that model's dimensions.
+#: Values of the settings that mean the embedder's default model and the model's own dimensions.
 _UNSET = ("", "0")
 
 _WORKER = (sys.executable, "-P", "-m", "workers.reindex")
@@ -152,7 +152,7 @@ def _outcome(end: Mapping[str, Any]) -> str:
         return f"removed {', '.join(end['dropped'])}" if removed else "nothing was left over"
     if end["state"] == "unchanged":
         half_built = _half_built(end["half_built"]) if end["half_built"] else ""
-        return printing.plain(f"the index is of {end['embedder']} already{removed}{half_built}")
+        return printing.plain(f"the index already uses {end['embedder']}{removed}{half_built}")
     missing = f", without {counted(end['missing'], 'file')}" if end["missing"] else ""
     if lost := end["summaries_missing"]:
         missing += f", without {counted(lost, 'summary')}, which `codelode enrich` writes again"
@@ -160,11 +160,11 @@ def _outcome(end: Mapping[str, Any]) -> str:
 
 
 def _half_built(choice: Mapping[str, str]) -> str:
-    """Return how to continue or drop the half-built index for these settings."""
+    """Return how to continue or drop the unfinished index for these settings."""
     flags = {"embedder": "--embedder", "embedding_model": "--model", "embedding_dim": "--dim"}
     given = (f"{flag} {choice[name]}" for name, flag in flags.items() if choice[name] not in _UNSET)
     return (
-        f"; another one is half built: `codelode reindex {' '.join(given)}` continues it, "
+        f"; another index is unfinished: `codelode reindex {' '.join(given)}` continues it, "
         "`codelode reindex --drop` removes it"
     )
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("scope", "repositories", "refs", "paths", "description")
 
-#: Maximum number of names of repositories in a row of the table; of more, it has the number.
+#: Maximum number of repositories that a row of the table names; it counts them if there are more.
 _MAX_NAMED = 3
 
 
@@ -30,8 +30,8 @@ def scopes(context: click.Context, *, server: str | None, as_json: bool) -> None
     """List the scopes, named sets of repositories, refs, and paths.
 
     A search takes a scope by the option --scope, or by `scope:NAME` in the query. Scopes are
-    declared in the file that CODELODE_SCOPES names. The list has the scopes with a repository that
-    you see, and of their repositories those that you see.
+    declared in the file that CODELODE_SCOPES names. The list shows only scopes with a repository
+    that you may see, and only those of their repositories.
 
     \b
     Examples:

@@ -33,7 +33,7 @@ from codelode.text.links import around
 if TYPE_CHECKING:
     from codelode.client import Client, SearchResult
 
-#: The gateway's limits of lines before and after a hit, and of the whole passage.
+#: The gateway's limits: lines before and after a hit, and lines of the whole passage.
 MAX_CONTEXT = 200
 MAX_PASSAGE_LINES = 1_000
 

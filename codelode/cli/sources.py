@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _COLUMNS = ("connection", "kind", "repositories of", "listed at", "listed", "followed", "requests")
 _CHECKED = ("connection", "kind", "address", "repositories", "permissions", "webhooks")
 
-#: Interval at which a waiting command asks for the state, and time after which it says that it
-#: waits and checks that there are workers, seconds.
+#: Interval at which a waiting command reads the state, and time after which it checks that there
+#: are workers and reports that it waits, seconds.
 _POLL_S, _LONG_S = 0.3, 5.0
 
 
@@ -47,8 +47,8 @@ def check(*, file: Path | None) -> None:
     """Check the sources file FILE.
 
     The command also checks that the secrets that the file names are on this machine. Without FILE,
-    the one that CODELODE_SOURCES names is checked. No cluster and no code host is asked; to ask
-    them, run `codelode sources plan`.
+    the one that CODELODE_SOURCES names is checked. The command calls no cluster and no code host;
+    `codelode sources plan` does.
 
     \b
     Examples:
@@ -116,8 +116,8 @@ def list_(*, client: Client, as_json: bool) -> None:
 def plan(*, client: Client, connection: str | None) -> None:
     """Show what a sync would do now, without doing it.
 
-    The sync is that of CONNECTION, or of all connections. The workers list the repositories at the
-    host for this. Exit status: 0 done, 2 error, or a host could not be read.
+    The plan is for CONNECTION, or for all connections. For this, the workers list the repositories
+    at the host. Exit status: 0 done, 2 error, or a host could not be read.
     """
     _asked(client, connection, "plan", _is_planned)
 
@@ -173,7 +173,7 @@ def _asked(
     mode: str,
     is_done: Callable[[Source | None, Source], bool],
 ) -> None:
-    """Have connections listed, wait for each, and print what is done with their repositories.
+    """Have the workers list connections, wait for each, and print the changes of its repositories.
 
     Exits with FAILED if one could not be listed.
     """
@@ -197,9 +197,10 @@ def _awaited(
     before: Source | None,
     is_done: Callable[[Source | None, Source], bool],
 ) -> Source:
-    """Wait until the connection is done, and return it. `before`: None if it was not known then.
+    """Wait until `is_done`, and return the state of the connection.
 
-    Raises Unavailable if there is no worker to do it.
+    `before`: its state before the request; None if it had none. Raises Unavailable if no worker
+    listens.
     """
     long_at, is_told = time.monotonic() + _LONG_S, False
     while True:
@@ -220,7 +221,7 @@ def _awaited(
 
 
 def _is_planned(before: Source | None, now: Source) -> bool:
-    """Return whether a plan was made, or a sync, whose changes show the same."""
+    """Return whether a plan or a sync was made; both report the same changes."""
     return now.planned_at > (before.planned_at if before else 0) or _is_synced(before, now)
 
 
@@ -229,7 +230,7 @@ def _is_synced(before: Source | None, now: Source) -> bool:
 
 
 def _told(one: Source) -> Iterator[str]:
-    """Yield what is done with each repository, and how many there are of each kind."""
+    """Yield the change of each repository, and the number of changes of each kind."""
     for change in one.changes:
         yield f"{change.action:9} {change.repository}  ({change.reason})"
     counts = Counter(change.action for change in one.changes)

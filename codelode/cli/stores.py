@@ -50,9 +50,9 @@ def data_option(command: Command) -> Command:
 def stores(data: Path | None, *, is_stopped: bool = False) -> Iterator[Settings]:
     """Yield settings that reach all stores.
 
-    With `is_stopped`, no cluster may run on the data folder, and it may be empty. Raises
-    InvalidSettings if a cluster runs then, if there is none otherwise, and if the workers use other
-    stores.
+    With `is_stopped`, the data folder may be empty, and InvalidSettings is raised if a cluster runs
+    on it. Otherwise, InvalidSettings is raised if the folder has no cluster's data. It is also
+    raised if the workers use other stores.
     """
     with _warnings_on_stderr():
         yield from _reached(data, is_stopped=is_stopped)

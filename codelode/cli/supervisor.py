@@ -54,7 +54,7 @@ class Child:
     #: Returns the part of the cluster's environment that it gets: secrets only where needed.
     environment: Callable[[Mapping[str, str]], dict[str, str]] = without_token
     #: The arguments with which the fork server, if there is one, starts it instead of the command.
-    #: It has the environment of a child by default.
+    #: It then inherits the environment of the fork server, which is `without_token`.
     forked: Sequence[str] = ()
 
 
@@ -134,7 +134,7 @@ class Supervisor:
         return tuple(life.child.name for life in self._lives if not life.is_ready)
 
     def stop(self) -> None:
-        """End every child, phase by phase; none is left at the return."""
+        """End every child, phase by phase; when this returns, none is left."""
         for phase in sorted({life.child.stop_phase for life in self._lives}):
             self._end([life for life in self._lives if life.child.stop_phase == phase])
         self._lives.clear()

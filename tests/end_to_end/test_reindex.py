@@ -346,7 +346,7 @@ async def test_a_killed_reindex_can_be_dropped(indexed, served, model, wait_for)
     gate.opened.set()
     status, said = Rebuild(indexed, *to("another")).end()
     assert status == 2, said
-    assert f"half built (openai {model})" in said, said
+    assert f"unfinished (openai {model})" in said, said
     assert "codelode reindex --drop" in said
 
     status, said = Rebuild(indexed, "--drop").end()
@@ -388,7 +388,7 @@ def test_a_reindex_that_is_killed_right_after_publishing_indexes_no_file_again(
     status, said = Rebuild(indexed, *(["--drop"] if is_dropping else to(model))).end()
 
     assert status == 0, said
-    assert "half built" not in said
+    assert "unfinished" not in said
     assert others(indexed) == []
     with indexed.client() as client:
         run = client.index(str(git.folder), name="app")

@@ -31,7 +31,7 @@ from workers.services import Services, shaping
 #: Interval of progress reports, seconds.
 REPORT_S = 0.2
 
-#: How long the old index stays after the swap, for searches under way, seconds.
+#: Time for which the old index stays after the swap, for searches in progress, seconds.
 GRACE_S = 1.0
 
 INTERRUPTED = 130
@@ -57,10 +57,10 @@ class Report:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m workers.reindex", description=__doc__)
     parser.add_argument(
-        "--drop", action="store_true", help="only remove half-built and superseded indexes"
+        "--drop", action="store_true", help="only remove unfinished and superseded indexes"
     )
     parser.add_argument(
-        "--skip-missing", action="store_true", help="go on without what cannot be copied"
+        "--skip-missing", action="store_true", help="leave out what cannot be copied"
     )
     args = parser.parse_args()
     with _own_stdout() as out:
@@ -81,14 +81,14 @@ def _run(args: argparse.Namespace, report: Report) -> int:
         report.say(error=str(exc))
         return ERROR
     except (KeyboardInterrupt, BrokenPipeError):
-        os._exit(INTERRUPTED)  # the parent is gone; the half-built index stays
+        os._exit(INTERRUPTED)  # the parent is gone; the unfinished index stays
     return 0
 
 
 def rebuild(settings: Settings, report: Report, *, may_lack: bool) -> None:
     """Build the index for the embedder of the settings, publish it, and remove the old one.
 
-    Raises InvalidSettings if an index for another embedder is half built: it may have taken hours,
+    Raises InvalidSettings if an index for another embedder is unfinished: it may have taken hours,
     so only `drop` removes it. `may_lack`: see `Build`.
     """
     services = Services(settings)
@@ -122,8 +122,8 @@ def rebuild(settings: Settings, report: Report, *, may_lack: bool) -> None:
 
 
 def drop(settings: Settings, report: Report) -> None:
-    """Remove half-built and superseded indexes."""
-    # The embedder does not matter for removing an index, and the built-in one asks no server.
+    """Remove unfinished and superseded indexes."""
+    # The embedder does not matter for removing an index, and the built-in one needs no server.
     shadow = registry.shadow_index(settings.model_copy(update={"embedder": "static"}))
     swap = registry.index_swap(settings)
     require_same_settings(shaping(settings), swap.facts())
@@ -143,7 +143,7 @@ def _finish(
 
 
 def _tidied(swap: IndexSwap, shadow: engine.ShadowIndex) -> dict[str, object]:
-    """Remove leftover indexes; return them, and the half-built index that stays."""
+    """Remove leftover indexes; return them, and the unfinished index that stays."""
     begun, others = swap.target(), shadow.others()
     if begun and begun["name"] not in others:
         swap.forget()  # the index no longer exists
@@ -160,8 +160,8 @@ def _begin(
     begun = services.swap.target()
     if begun and begun["name"] != shadow.name:
         raise InvalidSettings(
-            f"an index for another embedder is half built ({begun['embedder']} "
-            f"{begun['embedding_model']}): finish that one, or remove it with "
+            f"an index for another embedder is unfinished ({begun['embedder']} "
+            f"{begun['embedding_model']}): finish it with that embedder, or remove it with "
             "`codelode reindex --drop`"
         )
     if not begun or not shadow.exists():

@@ -21,15 +21,15 @@ BEGUN = {"embedder": "openai", "embedding_model": "large", "embedding_dim": "512
             "published for e-1, without 1 file, without 2 summaries, "
             "which `codelode enrich` writes again",
         ),
-        (UNCHANGED, "the index is of e-1 already"),
+        (UNCHANGED, "the index already uses e-1"),
         (
             UNCHANGED | {"half_built": BEGUN},
-            "the index is of e-1 already; another one is half built: `codelode reindex --embedder "
+            "the index already uses e-1; another index is unfinished: `codelode reindex --embedder "
             "openai --model large --dim 512` continues it, `codelode reindex --drop` removes it",
         ),
         (
             UNCHANGED | {"half_built": BEGUN | {"embedding_model": "", "embedding_dim": "0"}},
-            "the index is of e-1 already; another one is half built: `codelode reindex --embedder "
+            "the index already uses e-1; another index is unfinished: `codelode reindex --embedder "
             "openai` continues it, `codelode reindex --drop` removes it",
         ),
         ({"state": "dropped"}, "nothing was left over"),
