@@ -1,8 +1,7 @@
-"""Give repositories the groups that follow from the present rights.
+"""Give repositories the groups that follow from the current rights.
 
-The chunks of a repository are written again, by runs that process all files of each of its refs;
-what was parsed, summarised, and embedded comes from the cache. Searches go on meanwhile, and find
-exactly what is visible:
+Runs write all chunks of a repository again, with parse results, summaries, and vectors from the
+cache. Searches go on meanwhile, and find exactly what is visible:
 
 1. The groups of some repositories are suspended: filters name these repositories from now on.
 2. When no search uses an earlier filter any more, the new groups are set. Every run that is planned
@@ -10,8 +9,8 @@ exactly what is visible:
 3. When the new runs have ended, and the store has no chunk with other groups, filters may use the
    groups.
 
-If the program is killed, filters go on naming the repositories of which it has suspended the
-groups, and its next call continues.
+If the program is killed, filters go on naming the repositories whose groups it has suspended. The
+next call continues.
 """
 
 from __future__ import annotations
@@ -28,23 +27,23 @@ from codelode.ledger import Ledger
 from codelode.model import RepositoryName, Reprocess, RunId
 from codelode.ports import Inventory
 
-#: Repositories whose groups are suspended at once.
+#: Number of repositories whose groups are suspended at once.
 BATCH = 500
 
-#: Time after which no search uses a filter of before, seconds: gateways read groups again after
+#: Time after which no search uses an earlier filter, seconds: gateways read groups again after
 #: access.FRESH_S, and a query in Weaviate ends after 10 s.
 FOLLOWED_S = 60.0
 
-#: Interval at which the runs are looked at, seconds.
+#: Interval at which the states of the runs are checked, seconds.
 LOOK_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Regrouping:
-    """Sets groups and starts runs; see the module.
+    """Sets groups and starts runs, as the module describes.
 
     `inventory` opens the published index. `flush` returns when no ended run writes any more. `tell`
-    is called with the number of repositories that are done, and of all.
+    is called with the number of repositories that are done, and with that of all.
     """
 
     ledger: Ledger
@@ -84,7 +83,7 @@ class Regrouping:
                 self.ledger.settle_groups(name, wanted[name])
 
     def _with_others(self, names: Sequence[RepositoryName]) -> list[RepositoryName]:
-        """Return the repositories with a chunk that has other groups than it should."""
+        """Return the repositories that have a chunk with groups other than those that are set."""
         stored, inventory = self.ledger.groups(), self.inventory()
         try:
             return [n for n in names if inventory.has_others(n, stored.get(n, UNGROUPED))]
@@ -125,7 +124,7 @@ def outdated(ledger: Ledger, rights: Rights) -> dict[RepositoryName, Groups]:
 def _names(
     now: Mapping[RepositoryName, Groups], stored: Mapping[RepositoryName, Grouped]
 ) -> dict[str, str]:
-    """Return the name of each group: that under which most of its repositories are stored.
+    """Return the name of each group: the one that most of its repositories are stored under.
 
     No two groups have the same name.
     """

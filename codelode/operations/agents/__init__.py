@@ -1,7 +1,7 @@
 """Configure agents on this machine to use codelode, and undo that.
 
 Each agent reads a JSON or TOML file of the user or of a project. A change adds, replaces, or
-removes one entry in the text of that file and keeps everything else in it, comments too. The text
+removes one entry in the text of that file and keeps everything else, including comments. The text
 before the first change is kept, so that undoing restores it exactly if nobody has changed the file
 since. Raises InvalidSettings for a file that cannot be changed safely.
 """

@@ -25,7 +25,7 @@ def read(text: str) -> dict[str, Any]:
 
 
 def with_entry(text: str, section: str, name: str, entry: dict[str, Any]) -> str:
-    """Return the text with the entry as a table of its own at the end."""
+    """Return the text with the entry as a separate table at the end."""
     if name in read(text).get(section, {}):
         text = without_entry(text, section, name)
     newline = "\r\n" if "\r\n" in text else "\n"

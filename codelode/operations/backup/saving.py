@@ -36,7 +36,7 @@ def save(
                 registry.index_swap(settings).alone() as hold,
                 open_private(folder / manifests.KEYS) as out,
             ):
-                tell("saving what the workers must not change meanwhile")
+                tell("saving ledger, graph and symbol table while the workers' writes wait")
                 facts = index.begin()
                 chunks = index.chunks()
                 count = keys.dump(out)

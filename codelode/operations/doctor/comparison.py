@@ -28,10 +28,10 @@ class Differences:
 def compare(
     records: Records, held: Mapping[str, Mapping[RefName, int]], *, default_ref: RefName
 ) -> Differences:
-    """Return where records and chunks contradict each other; `held`: path → chunks at each ref.
+    """Return the files whose chunks do not match their records.
 
-    A PENDING file may be stored or not, in its old or new version. A FAILED file may have the
-    number of chunks in its record.
+    `held`: path → number of chunks at each ref. A PENDING file may be stored or not, in its old or
+    new version. A FAILED file may have the number of chunks in its record.
     """
     named = {**{ref: ref for ref in records}, DEFAULT_REF: default_ref}
     return Differences(

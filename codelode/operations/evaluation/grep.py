@@ -128,7 +128,7 @@ def _entries(listed: bytes) -> Iterator[tuple[str, bytes]]:
 def _contents(git_dir: Path, blobs: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the contents of the blobs, in order.
 
-    git prints for each `ID blob SIZE`, a line end, as many bytes as SIZE says, and a line end.
+    For each blob, git prints `ID blob SIZE`, a line end, SIZE bytes, and a line end.
     """
     ids = b"".join(b"%s\n" % blob for blob in blobs)
     output = _git(git_dir, "cat-file", "--batch", stdin=ids)

@@ -17,12 +17,12 @@ from typing import Any
 from codelode.environment import without_settings
 from codelode.errors import InvalidSettings
 
-#: Commits that change more files are too unspecific, and shorter subjects say too little; both are
-#: skipped.
+#: Commits that change more files are too unspecific, and subjects with fewer words say too little;
+#: both are skipped.
 MAX_FILES = 5
 MIN_WORDS = 3
 
-#: The number of newest commits that are read at most; git takes about a millisecond for each.
+#: Maximum number of commits that are read, newest first; git takes about a millisecond for each.
 MAX_READ = 10_000
 
 CATEGORY = "history"
@@ -93,8 +93,8 @@ def _says_something(commit: _Commit) -> bool:
 def _after(folder: Path, base: str) -> Iterator[_Commit]:
     """Yield the newest commits that are not ancestors of `base`, with the files that they changed.
 
-    git ends a subject and each file with NUL, writes a line break before the first file, and here
-    another NUL and a colon before a subject, which may be empty.
+    In git's output, a NUL ends each subject and each file, and a line break precedes the first
+    file. The format adds a NUL and a colon before each subject, because a subject may be empty.
     """
     wanted = ("--no-merges", f"--max-count={MAX_READ}", "--root", "--no-renames", "--name-only")
     plain = ("--no-show-signature", "--no-relative")  # whatever the user's configuration says

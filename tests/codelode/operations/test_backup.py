@@ -239,7 +239,7 @@ def test_nothing_is_written_while_the_moment_is_taken(cluster, folder):
 
     def tell(line):
         said.append(line)
-        if line.startswith("saving what the workers"):
+        if line.startswith("saving ledger, graph"):
             with pytest.raises(Exception, match="being swapped"):
                 swap.writing("worker", wait_s=0.0).__enter__()
         if line == "saving the index":
