@@ -49,8 +49,8 @@ PRELOADED = (
 #: The program of a server that is not forked; its modules are found where the caller finds them.
 _PROGRAM = "import sys; sys.path[:] = {path!r}; from workers import call_server; call_server.main()"
 
-#: What `ps` shows for a forked server and its children in place of the name of the worker. Longer
-#: than "pull", it would be cut where that worker was started on its own.
+#: The name that `ps` shows for a forked server and its children instead of that of the worker. A
+#: name longer than "pull" would be cut off if that worker was not forked.
 SHOWN = "call"
 
 _STATUS = struct.Struct("i")
@@ -130,7 +130,7 @@ class Server:
 
 
 def main() -> NoReturn:
-    """Be a server that was not forked; its standard input is the channel."""
+    """Run a server that was not forked; its standard input is the channel."""
     channel = socket.socket(fileno=os.dup(0))
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -148,11 +148,11 @@ def serve(channel: socket.socket) -> NoReturn:
         with selectors.DefaultSelector() as selector:
             _Serving(channel, selector).run()
     finally:
-        os._exit(0)  # skips clean-up, which is the worker's
+        os._exit(0)  # skip clean-up, which is left to the worker
 
 
 class _Forked(NamedTuple):
-    """A child, as the server knows it; `ended` is readable when it has ended."""
+    """A child from the view of the server; `ended` is readable when it has ended."""
 
     pid: int
     control: socket.socket
@@ -196,7 +196,7 @@ class _Serving:
         self._selector.register(child.control, selectors.EVENT_READ, partial(self._kill, child))
 
     def _forget(self) -> None:
-        """Close in a child what belongs to the server and to its other children."""
+        """Close, in a child, the files of the server and of its other children."""
         self._selector.close()
         self._channel.close()
         for other in self._children:
@@ -204,7 +204,7 @@ class _Serving:
             os.close(other.ended)
 
     def _kill(self, child: _Forked) -> None:
-        if child in self._children:  # else it was collected after the same `select`
+        if child in self._children:  # else the same `select` also reported its end
             self._selector.unregister(child.control)
             os.kill(child.pid, signal.SIGKILL)
 
@@ -220,7 +220,7 @@ class _Serving:
 
 
 def _do(server: int, work: Connection) -> NoReturn:
-    """Be a child: do the call that is sent, and send the result or the error."""
+    """Run in a child: receive a call, and send its result or error."""
     status = 1
     try:
         die_with_parent()

@@ -1,7 +1,7 @@
 """Call a function in a process that can be killed.
 
 Code that reads the content of repositories may take minutes or all memory, and some of it holds the
-interpreter lock meanwhile, so that in a thread it would block the whole worker. `call` is for
+interpreter lock all the time: in a thread, it would block the whole worker. `call` is for
 workers with threads, pull and store: a server process without threads forks a child for each call,
 which takes a few milliseconds. `tried` is for single-threaded workers. It forks the calling process
 itself, so the function may use objects that cannot be pickled.
@@ -36,7 +36,7 @@ class Abandoned(CodelodeError):
 
 
 class Slots:
-    """Bounds how many threads of this process do something at once."""
+    """Limits how many threads of this process do a kind of work at once."""
 
     def __init__(self, at_once: int) -> None:
         self._free = threading.BoundedSemaphore(at_once)
@@ -96,7 +96,7 @@ def call(
 
 
 def tried(run: Callable[[], object], timeout_s: float) -> str:
-    """Try a call in a fork of this process. Return why it must not be made here, or "".
+    """Try a call in a fork of this process. Return why this process must not make it, or "".
 
     The reason is that it takes longer than `timeout_s` or crashes; its result and its errors are
     ignored. The fork ends with this process, which may be killed at its own time limit meanwhile.
@@ -109,7 +109,7 @@ def tried(run: Callable[[], object], timeout_s: float) -> str:
             if os.getppid() == own:  # else the parent died before the line above took effect
                 run()
         finally:
-            os._exit(0)  # skips clean-up, which is the parent's
+            os._exit(0)  # skip clean-up, which is left to the parent
     deadline, pause_s = time.monotonic() + timeout_s, 0.000_5
     while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
         if time.monotonic() > deadline:

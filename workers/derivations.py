@@ -1,8 +1,9 @@
 """Compute the keys of the derived-value cache.
 
 A key is a hash of the input and of everything else that the output depends on, such as the version
-of the parser or model. An entry is therefore never stale: forks, branches, renames and reverts need
-no parsing, summary or vector, and after a change of parser, model or prompt everything is a miss.
+of the parser or model. An entry is therefore never stale: forks, branches, renames, and reverts
+need no parsing, summary, or vector. After a change of parser, model, or prompt, every lookup is a
+miss.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from codelode.ports import DerivationKey
 
 
 def of_parse(blob: BlobId, path: str, *, version: str) -> DerivationKey:
-    """Return the key of a parsed file; of the path, only what decides the language counts."""
+    """Return the key of a parsed file; it depends on the path only by `languages.traits`."""
     return _key("parse", version, blob, languages.traits(path))
 
 

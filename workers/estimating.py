@@ -1,10 +1,10 @@
 """Estimate the work of a planned run: read all of its files, and parse a sample of them.
 
-Reading tells which files a run leaves out, as the parse stage does. Files are sampled in the order
-of their blob ids, which are unrelated to size and path, until the time is over; a repository of up
-to a few thousand files is parsed as a whole. How long the sample waits for a processor tells how
-busy the machine is. A model server on this machine embeds a few of its texts to measure its speed;
-nothing is sent to a remote one, which may charge for it.
+Reading shows which files the parse stage would leave out. Files are sampled in the order of their
+blob ids, which are unrelated to size and path, until the time is over; a repository of up to a few
+thousand files is parsed completely. The time that the sample waits for a processor shows how busy
+the machine is. A model server on this machine embeds some of the sampled texts to measure its
+speed; nothing is sent to a remote server, which may charge for it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MAX_TEXT_CHARS = 8_000
 _BYTES_PER_CHUNK = 900
 _TOKENS_PER_CHUNK = 300
 
-#: Processes of a cluster that work on a run at once; it gains nothing from more cores.
+#: Number of processes of a cluster that work on a run at once; more cores make it no faster.
 _BUSY_PROCESSES = 4
 
 #: Number of sampled texts that a model server embeds to measure its speed, and the time limit for
@@ -138,7 +138,7 @@ def sample(run: Run, found: Survey, services: Services) -> Sampled:
         if now - used > SAMPLE_S:
             break
     passed_s, used_s = time.monotonic() - began, time.thread_time() - used
-    # Where nothing was parsed, both times are a few microseconds and tell nothing.
+    # If nothing was parsed, both times are a few microseconds and mean nothing.
     slowdown = max(1.0, passed_s / used_s) if sums and used_s else 1.0
     return Sampled(dict(sums), slowdown, _tokens_per_s(texts, services))
 
@@ -247,7 +247,7 @@ def _row(language: str, items: Sequence[WorkItem], like: Sample) -> LanguageEsti
 
 
 def _summaries(found: Survey, overall: Sample, settings: Settings) -> tuple[int, int]:
-    """Return the most summaries that a run asks for, and the tokens that these take."""
+    """Return the number of summaries that a run requests, and the tokens that they take."""
     if not overall.summaries:
         return 0, 0
     share = sum(item.size_bytes for item in found.items) / max(1, overall.size_bytes)

@@ -1,4 +1,4 @@
-"""Run Flower, the web page of workers and jobs, so that every route asks for the login.
+"""Run Flower, the web page of workers and jobs, so that every route requires a login.
 
 Flower itself answers /metrics, /healthcheck, and static files without one. The options are those of
 `celery flower`; the login is its option `basic_auth`, from a file (`--conf FILE`) or the variable
@@ -43,7 +43,7 @@ NO_LOGIN = (
 
 
 class GuardedFlower(Flower):  # type: ignore[misc]
-    """Flower that hands a request to its handlers only with a login."""
+    """Flower with a login for every request, whichever handler would answer it."""
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> HTTPMessageDelegate | None:
         if is_admitted(request.headers.get("Authorization", ""), self.options.basic_auth):
@@ -54,12 +54,12 @@ class GuardedFlower(Flower):  # type: ignore[misc]
 
 
 class Refusal(RequestHandler):
-    """Asks for a login, whatever the request is."""
+    """Answers every request by asking for a login."""
 
     SUPPORTED_METHODS = (*RequestHandler.SUPPORTED_METHODS, "TRACE", "CONNECT")
 
     def check_xsrf_cookie(self) -> None:
-        """Accept any request, because none is carried out."""
+        """Check nothing, because no request is carried out."""
 
     def prepare(self) -> None:
         self.set_status(401)

@@ -30,7 +30,7 @@ from workers.process import die_with_parent, show
 #: forked worker overwrites this command line with its own, and has no more room than that.
 ARGUMENT = "fork-server"
 
-#: Modules that several workers import sooner or later.
+#: Modules that several workers import.
 PRELOADED = (
     "celery.apps.beat",
     "celery.apps.worker",
@@ -54,8 +54,8 @@ PACKET_BYTES = 1 << 16
 def serve(preloaded: Sequence[str] = PRELOADED) -> list[str]:
     """Fork a process for each request, and return its arguments, in the forked process only.
 
-    That process has a session of its own, the arguments in `sys.argv`, and its output in the log of
-    the request. The server itself exits when the socket is closed.
+    The forked process has its own session and the arguments in `sys.argv`, and writes its output to
+    the log of the request. The server itself exits when the socket is closed.
     """
     for module in preloaded:
         import_module(module)

@@ -1,9 +1,9 @@
 """Get the layout of a commit, by which the store stage resolves imports.
 
 A layout is read from untrusted content, so only processes that can be killed read it
-(`workers.confined`): the process that plans a run reads it once, and the derived-value cache keeps
-it for the store stage. When the cache has lost it, the store worker has it read again in such a
-process, while the files of that run wait and those of other runs are stored.
+(`workers.confined`). The process that plans a run reads it once, and the derived-value cache keeps
+it for the store stage. If the cache has lost it, the store worker starts such a process to read it
+again. Meanwhile the files of that run wait, and those of other runs are stored.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from workers import confined, derivations, wire
 from workers.parse import imports
 from workers.services import PARSE_MEMORY_BYTES, Services
 
-#: Bytes that the encoded layout may take per path that a commit may have. Paths have 40 bytes on
-#: average in large repositories, and most of them have no manifest.
+#: Limit of the encoded layout, bytes per path that a commit may have. Paths have 40 bytes on
+#: average in large repositories, and few of them are manifests.
 BYTES_PER_PATH = 200
 
 #: Maximum number of layouts that a worker reads at once; each takes a thread and a process.
@@ -29,11 +29,11 @@ _readings = confined.Slots(4)
 
 
 class Lost(Unavailable):
-    """The cache does not hold the layout of the commit."""
+    """The cache does not have the layout of the commit."""
 
 
 def of_commit(repository: RepositoryName, revision: Revision, services: Services) -> imports.Layout:
-    """Return the layout from a cache. Raises Lost if none holds it."""
+    """Return the layout from a cache. Raises Lost if none has it."""
     return services.layouts.get(
         repository, revision, partial(_kept, repository, revision, services)
     )
@@ -50,7 +50,7 @@ def read(repository: RepositoryName, revision: Revision, services: Services) -> 
 
 
 def prepare(run: Run, services: Services) -> Callable[[Callable[[], bool]], None] | None:
-    """Return None if the layout of the run's commit is cached, else a call that reads it again."""
+    """Return None if the layout of the run's commit is cached, else a function that reads it."""
     if run.revision is None:
         return None  # not planned: none of its files is claimed
     try:
@@ -66,7 +66,7 @@ def _read_again(
     services: Services,
     is_wanted: Callable[[], bool],
 ) -> None:
-    """Read the layout in a process of its own. Raises what `confined.call` and `read` raise."""
+    """Read the layout in a separate process. Raises what `confined.call` and `read` raise."""
     settings = services.settings
     with _readings.taken(is_wanted):
         data = confined.call(

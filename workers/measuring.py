@@ -1,7 +1,7 @@
 """Measure the space that the cluster takes: index, mirrors, derived values, and Redis.
 
-A status shows the last measurement, so that asking for one costs no walk through the folders. What
-cannot be measured is recorded as unknown; the rest is recorded all the same.
+The status shows the last measurement, so that a request does not have to read the folders. A size
+that cannot be measured is recorded as unknown, and does not affect the others.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _derived(settings: Settings) -> Sizes:
 
 
 def _redis(settings: Settings) -> Sizes:
-    """Return the memory of the Redis server, and of the caches' server if that is another one."""
+    """Return the memory of the Redis server, and of the server of the caches if it differs."""
     own = {"": registry.redis_memory(settings.redis_url)}
     if settings.cache_url in ("", settings.redis_url):
         return own

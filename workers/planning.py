@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 log = structlog.get_logger("workers")
 
-#: Maximum number of plans at once in a worker; each takes a process.
+#: Maximum number of plans that a worker makes at once; each takes a process.
 _plans = confined.Slots(8)
 
 
@@ -55,8 +55,8 @@ def plan(run: Run, services: Services, *, is_wanted: Callable[[], bool]) -> Adva
     """
     began = time.monotonic()
     checked_out = update(run, ledger=services.ledger, mirrors=services.mirrors, is_wanted=is_wanted)
-    # A trial's repository is registered for the plan alone and removed with its mirror, so that a
-    # later run has to wait for git again.
+    # The repository of a trial is registered only for the plan and then removed with its mirror, so
+    # a later run has to wait for git again.
     pull_s = time.monotonic() - began if run.kind is RunKind.TRIAL else 0.0
     settings, fingerprint = services.settings, _fingerprint(services)
     alone = partial(_alone, settings, is_wanted=is_wanted)
@@ -83,7 +83,7 @@ def _alone(
     *arguments: object,
     is_wanted: Callable[[], bool],
 ) -> T:
-    """Call a function with services of its own, in a process of its own."""
+    """Call a function in a separate process, with its own services."""
     found: T = confined.call(
         _with_services,
         *(settings, function, *arguments),
@@ -139,7 +139,7 @@ def _rules(run: Run, services: Services) -> RepositoryRules | None:
 
 
 def _share(run: Run, services: Services) -> Share:
-    """Return the share of the workers that the sources file gives to the repository."""
+    """Return the share of the workers' time that the sources file gives to the repository."""
     rules = _rules(run, services)
     if rules is None:
         return Share()
@@ -179,7 +179,7 @@ def plan_pulled(
     if prepared.gone:
         services.source_sync.cancel_queued(repository, prepared.gone)
     advance = services.ledger.plan(run.id, manifest, ref=prepared.ref, fingerprint=fingerprint)
-    require_staying(services.ledger, repository, prepared.ref)  # else `plan` has had no effect
+    require_staying(services.ledger, repository, prepared.ref)  # if removed, `plan` had no effect
     for ref in prepared.gone:
         services.ledger.remove_ref(repository, ref)
     log.info(
@@ -231,8 +231,8 @@ def _with_dependents(
     """Add the unchanged files whose imports now resolve differently, ahead of the others.
 
     They come first so that an interrupted plan does not record a new file as known before the files
-    that import it are planned. `announces`: store that the packages are about to change. Also
-    returns the layout of the commit, or None if it is unchanged.
+    that import it are planned. `announces`: whether to store that the packages are about to change.
+    Also returns the layout of the commit, or None if it is unchanged.
     """
     before = services.packages.published_by(repository, ref).fingerprints
     known = imports.IndexLookups(
@@ -257,7 +257,7 @@ def _with_dependents(
 def _refs(
     manifest: FileManifest, ref: RefName, repository: RepositoryName, services: Services
 ) -> tuple[RefName, ...]:
-    """Return the refs that the stored files of the ref are marked with once the run is planned."""
+    """Return the refs with which stored files of the ref are marked once the run is planned."""
     found = services.ledger.get(repository)
     default = ref if manifest.makes_default else found.default_ref if found else ""
     return refs_of(ref, default=default)
@@ -276,10 +276,10 @@ def _announce(
 
 
 def _invalidated(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
-    """Replace each fingerprint that changed by one that no manifest has, until the run is planned.
+    """Replace each changed fingerprint by one that no manifest has, until the run is planned.
 
-    If a worker dies meanwhile, it is unknown with which manifest the files were resolved, so the
-    next run finds a changed fingerprint and resolves all of them again.
+    If the worker dies before that, it is unknown with which manifest the files were resolved. The
+    next run then finds a changed fingerprint and resolves all of them again.
     """
     return {
         kind: value if (value := now.get(kind, "")) == before.get(kind) else ""
@@ -296,7 +296,7 @@ def _having(
 
 
 def _fingerprint(services: Services) -> str:
-    """Return a text that changes with all that shapes the index of a file, besides its content.
+    """Return a text that identifies everything that shapes the index of a file but its content.
 
     It ends with the store and then the embedder, because `restamp` replaces the embedder there.
     """

@@ -27,7 +27,8 @@ def die_with_parent() -> None:
 def show(arguments: Sequence[str]) -> None:
     """Have `ps` show these arguments of `python -m workers`, in place of those of its parent.
 
-    They are cut to the length of the parent's first command line. Does nothing in other programs.
+    They are cut to the length of the parent's original command line. Has no effect in other
+    programs.
     """
     own = Path("/proc/self/cmdline").read_bytes()
     before, is_ours, _ = own.partition(_PROGRAM)

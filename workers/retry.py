@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 
-#: Retries after the first try; with the pauses below, about two minutes in all.
+#: Number of retries after the first attempt; with the pauses below, about two minutes in all.
 MAX_RETRIES = 8
 
-#: Longest pause before the next try, seconds.
+#: Maximum pause before the next attempt, seconds.
 MAX_BACKOFF_S = 20.0
 
 
 def backoff(retries: int) -> float:
-    """Return the pause before the next try, seconds: 1, 2, 4 …, jittered."""
+    """Return the pause before the next attempt, seconds: 1, 2, 4 …, jittered."""
     return min(MAX_BACKOFF_S, 2.0 ** min(retries, 10)) * random.uniform(0.5, 1.0)

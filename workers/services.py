@@ -50,12 +50,12 @@ if TYPE_CHECKING:
     from workers.sources.following import SourceSync
     from workers.sources.permissions import PermissionSync
 
-#: Time after which a worker asks again which index is published, seconds. If a stage embeds for a
-#: superseded index, the store stage notices and sends the file back.
+#: Time after which a worker looks up again which index is published, seconds. If a stage embeds for
+#: a superseded index, the store stage notices and sends the file back.
 FOLLOW_S = 2.0
 
-#: The settings that shape an index. A rebuild and the workers must have equal values of these and
-#: of the settings with the location of the store.
+#: The settings that shape an index. A rebuild and the workers must have equal values of these, and
+#: of the settings that locate the store.
 SHAPING = (
     "store", "organisation", "language_model", "summary_model", "max_file_bytes", "queries",
 )  # fmt: skip
@@ -163,8 +163,8 @@ class Services:
     def invalidate(self, index: Index) -> None:
         """Reopen the index at its next use, so that the embedding model is asked for its identity.
 
-        An index that was opened less than FOLLOW_S ago stays: if two workers permanently have
-        different models, every file would invalidate it.
+        An index that was opened less than FOLLOW_S ago stays open: if two workers have different
+        models all the time, every file would invalidate it.
         """
         with self._looking:
             if self._index is not index or time.monotonic() - index.known_since < FOLLOW_S:
@@ -237,11 +237,11 @@ class Services:
         return refs_of(run.resolved, default=repository.default_ref if repository else "")
 
     def _groups(self, run: Run) -> Groups:
-        """Return the groups of the repository of a planned run. Cached: they do not change then."""
+        """Return the groups of the repository of a planned run, which do not change. Cached."""
         return self.ledger.groups_of(run.repository)
 
     def _permissions(self, name: str, version: str) -> HostPermissions | None:
-        """Return the permissions of a connection. Cached by version: they take long to unpack."""
+        """Return the permissions of a connection. Cached by version: unpacking takes long."""
         return self.permission_states.permissions(name)
 
     def importers(

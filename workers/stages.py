@@ -39,8 +39,8 @@ Parts: TypeAlias = Mapping[str, bytes]
 #: Parts of the stage outputs.
 PARSED, SUMMARIES, VECTORS = "parsed", "summaries", "vectors"
 
-#: Time after which a call of the store stage resolves no more imports, seconds of processor time.
-#: Batches of real repositories take a second; files of other runs wait meanwhile.
+#: Time after which a call of the store stage resolves no more imports, seconds of processor time,
+#: because files of other runs wait meanwhile. Batches of real repositories take a second.
 LINKING_S = 10.0
 
 log = structlog.get_logger("workers")
@@ -204,7 +204,7 @@ def store_files(run: Run, files: Sequence[File], services: Services) -> list[Out
 def _stored_file(
     run: Run, file: File, vectors: Vectors | None, services: Services, ends_at: float
 ) -> StoredFile:
-    """Return what to store of a file. `ends_at`, in time of this thread, ends resolving imports."""
+    """Return what to store of a file. Imports are resolved until `ends_at`, in thread time."""
     removed = StoredFile(file.repository, file.path, file.blob, services.refs(run))
     if vectors is None:
         return removed

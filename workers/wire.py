@@ -28,14 +28,13 @@ Pairs: TypeAlias = Sequence[tuple[str, str]]
 _PARSED = TypeAdapter(ParsedFile)
 _SUMMARIES = TypeAdapter(Summaries)
 
-#: Maximum number of decoded parsed files that a process caches; about as many as are in flight.
+#: Maximum number of decoded parsed files that a process caches: about as many as are in flight.
 LOADED = 256
 #: Bytes of JSON beyond which a decoded parsed file is not cached. A usual file has 30 kB.
 MAX_CACHED_BYTES = 1 << 20
 
-#: Maximum number of bytes of JSON of a parsed file, per byte that a file may have. Real files have
-#: at most 6 per byte of their own; nested names and trees of imports can be written so that they
-#: multiply.
+#: Maximum size of the JSON of a parsed file, per byte that a file may have. Real files take at most
+#: 6 bytes per byte of their own, but nested names and trees of imports can be made to multiply.
 PARSED_BYTES_PER_BYTE = 20
 
 
@@ -72,7 +71,7 @@ def dump_parsed(parsed: ParsedFile, *, max_file_bytes: int) -> bytes:
 
 
 def load_parsed(data: bytes) -> ParsedFile:
-    """Decode a parsed file. Cached: one process may need it to route a file and to store it."""
+    """Decode a parsed file. Cached, because a process may need it both to route and to store it."""
     text = zlib.decompress(data)
     return _PARSED.validate_json(text) if len(text) > MAX_CACHED_BYTES else _loaded(text)
 
@@ -82,7 +81,7 @@ def _loaded(text: bytes) -> ParsedFile:
     return _PARSED.validate_json(text)
 
 
-#: Identifies what an encoded layout consists of, and the rules by which manifests are read.
+#: Identifies the fields of an encoded layout, and the rules by which manifests are read.
 LAYOUT_SHAPE = " ".join([PARSER_VERSION, *(one.name for one in fields(Facts))])
 
 

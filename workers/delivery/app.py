@@ -33,9 +33,9 @@ from workers.services import bound_memory, close_services, identity, name_worker
 
 log = structlog.get_logger("workers")
 
-#: Interval at which job events are published in batches, which is the most that Flower is late,
-#: seconds. Celery would publish nearly every event alone. Each batch costs the worker and Flower
-#: about a millisecond.
+#: Interval at which job events are published in batches, seconds; Flower shows them at most that
+#: late. Celery would publish nearly every event alone. Each batch costs the worker and Flower about
+#: a millisecond.
 EVENTS_FLUSH_S = 1.0
 
 #: Number of events at which a batch is published before the interval ends. Celery's default is 24,
@@ -43,7 +43,7 @@ EVENTS_FLUSH_S = 1.0
 MAX_EVENTS = 1000
 
 
-#: Longest wait of an ending worker for the ledger, seconds.
+#: Maximum time that an ending worker waits for the ledger, seconds.
 RETIRE_S = 1.0
 
 _is_ending = threading.Event()
@@ -61,10 +61,10 @@ def _announce(sender: object = None, **_: object) -> None:
     name_worker(f"{socket.gethostname()}-{os.getpid()}")
     _heart = _Heart()
     _heart.beat()
-    # Celery searches the metadata of all installed packages for the class, which takes 7 ms. The
-    # first jobs, in all threads of a pool at once, would each do so.
+    # Celery searches the metadata of all installed packages for the class, which takes 7 ms. If it
+    # were not loaded here, the first job of each thread of a pool would do so.
     _ = app.backend
-    garbage.settle()  # before the fork: children share memory that the collector leaves alone
+    garbage.settle()  # before the fork, so that the collector does not write to shared memory
     _heart.start()
 
 
@@ -82,8 +82,8 @@ def _gather_events(sender: Any, **_: object) -> None:
 class _Heart(threading.Thread):
     """Reports this worker as alive until it shuts down.
 
-    The first beat is in the main thread: it imports modules and takes locks of libraries. A pool
-    process that is forked while another thread holds such a lock would wait for it for ever.
+    The first beat is in the main thread, because it imports modules and takes locks of libraries: a
+    pool process that is forked while another thread holds such a lock would wait for it for ever.
     """
 
     def __init__(self) -> None:

@@ -27,14 +27,14 @@ Judged = TypeVar("Judged", contravariant=True)
 
 
 class Admit(Protocol[Judged]):
-    """Decides which items are worked on: see `Batcher`."""
+    """Decides which items are processed: see `Batcher`."""
 
     def __call__(
         self, items: Sequence[Judged], /, *, priority: Priority
     ) -> Sequence[bool | Exception]: ...
 
 
-#: Maximum number of later items that may overtake an item, for each step between their priorities.
+#: Maximum number of later items that may overtake an item, per step between their priorities.
 OVERTAKING = 64
 
 
@@ -85,15 +85,15 @@ class Batcher(Generic[T]):
 
     A batch is complete with `max_items` items or a total of `max_size`, when no item arrived for
     `lull_s`, or `max_wait_s` after its first item. So a lone item is processed soon, and a stream
-    in large calls. After a lull, `expects_more` may return true to keep the batch open. When an
-    item arrives that goes before the items of a batch, these wait again, so that it does not wait
-    for their lull. Items of higher priority go before others, unless those have been overtaken by
-    many (OVERTAKING). A batch holds items of all groups, so that many small groups do not each wait
-    for a lull; `work` is called for each group in it.
+    in large calls. After a lull, `expects_more` may return true to keep the batch open. Items of
+    higher priority go before others, unless those have been overtaken by many (OVERTAKING). When an
+    item arrives that goes before those of the batch, these are put back, so that the new item does
+    not wait for their lull. A batch holds items of all groups, so that many small groups do not
+    each wait for a lull; `work` is called for each group in it.
 
-    Right before `work`, `admit` checks the items of the call and is told the highest priority among
-    them: true admits an item, false drops it, and an error fails it. Both functions run in
-    `at_once` threads; while one works, another collects the next batch.
+    Right before `work`, `admit` gets the items of the call and the highest priority among them. For
+    each item, it returns true to admit it, false to drop it, or an error to fail it. Both functions
+    run in `at_once` threads; while one works, another collects the next batch.
     """
 
     def __init__(

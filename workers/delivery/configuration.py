@@ -33,7 +33,7 @@ def configured(
         task_default_queue=jobs.CONTROL,
         task_create_missing_queues=False,
         task_queues=[Queue(name) for name in queues(stages)],
-        result_backend_thread_safe=True,  # there are no results; else each thread makes a backend
+        result_backend_thread_safe=True,  # there are no results, so threads can share a backend
         task_acks_late=True,
         task_reject_on_worker_lost=True,  # redelivered; the ledger bounds the attempts
         task_acks_on_failure=True,

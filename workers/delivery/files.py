@@ -43,7 +43,7 @@ OUTCOME = "outcome"
 
 #: Interval at which a process checks whether large runs are owed a turn at a stage, seconds, and
 #: the number of their files that then go first: at least as many as a process finishes in the
-#: interval; those that are too many wait again.
+#: interval. Files that are not needed wait again.
 LOOKS_AFTER_S = 0.25
 LET_IN = 16
 
@@ -51,8 +51,8 @@ LET_IN = 16
 #: check, seconds. A file that arrives meanwhile waits at most that long.
 ALONE_S = 0.05
 
-#: Pause after a failed check whether large runs are owed a turn, seconds: each failure is logged,
-#: and Redis may be full or unreachable for long.
+#: Pause after such a check has failed, seconds: each failure is logged, and Redis may be full or
+#: unreachable for a long time.
 LOOKS_AGAIN_AFTER_S = 5.0
 
 #: Number of files for which a process remembers that they reached their time limit once.
@@ -105,15 +105,15 @@ class Outbox(Protocol):
         """Return whether messages of a higher priority than `before` wait for a stage."""
 
     def hold_back(self, stage: str, run: RunId, *, is_bulk: bool) -> None:
-        """Make files of a run that wait for a stage late ones; only the next messages are searched.
+        """Give the next messages of a run at a stage a late priority.
 
-        `is_bulk`: whether it is a large run.
+        Only the front of the queue is searched. `is_bulk`: whether it is a large run.
         """
 
     def let_in(self, stage: str, most: int) -> None:
         """Move files of large runs to the front of a stage's queue.
 
-        `most`: how many of each of the two priorities that such files have.
+        `most`: their maximum number for each of the two priorities that such files have.
         """
 
     def pull(self, run: Run, *, in_s: float = 0.0, retries: int = 0) -> None:
@@ -171,9 +171,9 @@ class Delivery:
     def prepare(self, stage: Stage, job: Job) -> None:
         """Return if the stage has what it needs of the run's commit.
 
-        Otherwise the thread of one file of the run reads what is missing. Pending is raised for
-        that file afterwards and for the others at once, so that they wait in no thread, and files
-        of other runs are processed. Raises RunFailed if it cannot be read.
+        Otherwise the thread of one file of the run reads what is missing, and then raises Pending.
+        For the other files of the run, Pending is raised at once, so that they block no thread and
+        files of other runs are processed. Raises RunFailed if it cannot be read.
         """
         get = self._to_get(stage, job)
         if get is None or self.claim(stage, [job]) != [True]:
@@ -221,10 +221,11 @@ class Delivery:
     ) -> list[bool | Exception]:
         """Claim files whose run has its turn; return what `claim` returns, False for the others.
 
-        The files of a run that is ahead of others at the stage are sent again as late ones, which
-        workers take only when no others wait. Those of its files that are still in the queue become
-        late ones there, because taking each costs as much as parsing a small file. A late file that
-        was taken before others arrived is sent again as well. `priority`: that of the messages.
+        The files of a run that is ahead of others at the stage are sent again with a late priority:
+        workers take them only when no others wait. The files of the run that are still in the queue
+        get that priority there, because taking each of them costs as much as parsing a small file.
+        A late file that was taken before others arrived is also sent again. `priority`: that of the
+        messages.
         """
         yields = not priority.is_late or self._has_waiting(stage, before=priority)
         verdicts = self.claim(stage, batch, yields=yields)
@@ -432,7 +433,7 @@ class Delivery:
     def _skip_known(self, run: RunId, jobs: Sequence[Job]) -> list[Job]:
         """Send files past stages whose output is cached; return the files for the first stage.
 
-        So a copy of an indexed file needs one message instead of three.
+        A copy of an indexed file then needs one message instead of three.
         """
         planned = self._planned(run)
         files = {job: File(job.repository, job.path, job.blob) for job in jobs}
@@ -474,9 +475,8 @@ class Delivery:
     def stall(self, job: Job, reason: str, *, stage: Stage, message: str) -> None:
         """Send a file whose process was killed at its time limit again; the next time, it fails.
 
-        The process may not have been busy with the file: a server that restarts and a machine that
-        stands still for a while count against the limit as well. `message`: its id, because Celery
-        reports twice that a process was killed.
+        The file may not be the cause: the limit also runs while a server restarts or the machine is
+        suspended. `message`: its id, because Celery reports twice that a process was killed.
         """
         stalled = (stage, job.run, job.path)
         before = self._stalled.get(stalled)
@@ -490,9 +490,8 @@ class Delivery:
     def fail(self, job: Job, reason: str, *, stage: Stage) -> None:
         """Record the file as failed, and remove an earlier version of it from the index.
 
-        The last stage does both, so the file is sent there, unless it has failed there already. If
-        the index holds the same content from an earlier run, it stays: only reprocessing has
-        failed.
+        The last stage does both, so the file is sent there, unless it has failed at that stage. If
+        the index has the same content from an earlier run, it stays: only reprocessing has failed.
         """
         log.warning("file_failed", stage=stage.name, reason=reason, **job.names)
         kept = self._kept(job)

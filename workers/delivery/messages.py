@@ -21,12 +21,11 @@ from codelode.errors import InvalidQuery, Rejected
 from codelode.model import BlobId, RefName, RepositoryName, RunId
 from workers.delivery.files import Job
 
-#: The id of a run, as the ledger makes it, and the id of a file's content, as git does (SHA-1 or
-#: SHA-256).
+#: Ids of runs, as the ledger generates them, and of file contents, as git does (SHA-1 or SHA-256).
 _RUN = re.compile(r"[0-9a-f]{16}")
 _BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
-#: Maximum number of characters of a wrong argument that are logged.
+#: Maximum number of characters of an invalid argument that are logged.
 _SHOWN = 80
 
 T = TypeVar("T")

@@ -30,7 +30,7 @@ MAINTAIN_EXPIRES_S = 60
 #: and the periodic task sends another one.
 READING_EXPIRES_S = 10
 
-#: The part of a message that says what is called after the task of a file.
+#: The part of a message that names the tasks to call after that of a file: none.
 _NOTHING_AFTERWARDS = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
 
 #: Maximum number of messages in one round trip.
@@ -91,8 +91,8 @@ class CeleryOutbox:
 
     def hold_back(self, stage: str, run: RunId, *, is_bulk: bool) -> None:
         usual, late = (Priority.of(is_bulk=is_bulk, is_late=one) for one in (False, True))
-        # A title ends with this text. A path cannot contain it, because its quotation marks are
-        # escaped.
+        # The title of a message ends with this text. A path cannot contain it, because quotation
+        # marks are escaped.
         text = f'{jobs.of_run(run)}"'
         with self._channel() as channel:
             lists = [_name(stage, one, channel.sep) for one in (usual, late)]

@@ -17,7 +17,7 @@ Each hazard has one mechanism against it, and a test that fails without the mech
 5. Two threads or processes write to the embedded store at once. → the store's own file lock.
    Tests: `test_services.py`, a store maintained under writes; `test_local.py`, two processes.
 6. A worker writes a file of a ref after the ref was removed. → the removal ends the runs of the ref
-   and then holds the swap lock once; a writer looks, under that lock, whether its run is over.
+   and then takes the swap lock once; a writer checks, under that lock, whether its run is over.
    Test: `test_files.py`, a run that ends before its file is written.
 """
 

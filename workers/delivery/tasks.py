@@ -49,7 +49,7 @@ outbox = CeleryOutbox(app)
 
 
 class JobFailed(Exception):
-    """The reason of a failure that the ledger has recorded; shows the job as failed in Flower.
+    """Marks the job as failed in Flower, with the reason that the ledger has recorded.
 
     It is declared in the tasks' `throws`, so Celery logs no traceback.
     """
@@ -144,7 +144,7 @@ def _reason(exc: Exception, job: Job, stage: Stage) -> str:
     if isinstance(exc, CodelodeError):
         return str(exc)
     if isinstance(exc, (MemoryError, RecursionError)):
-        # Left to itself, a MemoryError stops one Celery worker after another.
+        # An unhandled MemoryError stops one Celery worker after another.
         return f"{type(exc).__name__} at stage {stage.name}"
     log.exception("job_failed", stage=stage.name, **job.names)
     return f"{type(exc).__name__}: {exc}"
@@ -312,6 +312,6 @@ def _end(run: RunId, reason: str, *, withdraws: bool = False) -> None:
 
 
 def _forget_withdrawn(repository: RepositoryName) -> None:
-    """Have what is stored of the repository deleted if it was unregistered with its run."""
+    """Start the deletion of the repository's data if it was unregistered with its run."""
     if repository in services().ledger.being_removed():
         outbox.forget(repository)

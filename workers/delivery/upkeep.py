@@ -25,8 +25,8 @@ from workers.store import remove_ref
 
 log = structlog.get_logger("workers")
 
-#: One removal at a time: `reap` sends a removal again while the first one is still at work, and the
-#: second must not delete what a new run of the repository has stored after the first was finished.
+#: Allows one removal at a time: `reap` may send a removal again while the first one is running, and
+#: the second must not delete what a new run of the repository stores after the first has ended.
 _removing = threading.Lock()
 
 
@@ -59,7 +59,7 @@ def maintain() -> None:
 
 @app.task(name=jobs.MEASURE_TASK)
 def measure() -> None:
-    """Measure the space that the cluster takes, for the status."""
+    """Measure the disk and memory use of the cluster, for the status."""
     measuring.measure(services().settings, services().disk_use)
 
 
@@ -88,7 +88,7 @@ def read_permissions(connection: str) -> None:
 
 @app.task(name=jobs.SOURCES_TASK)
 def sources() -> None:
-    """Send a job for each connection whose repositories are to be listed."""
+    """Send a job for each connection whose repositories are due to be listed."""
     for connection in services().source_sync.due():
         outbox.read_source(connection)
 
@@ -142,7 +142,7 @@ def _forget_ref(name: RepositoryName, ref: RefName) -> None:
     if (name, ref) not in ledger.refs_being_removed():
         return
     with services().swap.alone():
-        pass  # files of ended runs that were being written are written now, and no others begin
+        pass  # wait for writes of ended runs in progress; no others begin
     remove_ref(
         name,
         ref,

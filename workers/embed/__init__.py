@@ -1,7 +1,7 @@
 """Embed the chunks of many parsed files in one call of the model (embed stage).
 
 In: parsed files with their paths and summaries. Out: per file an array of shape (chunks, dim).
-Vectors are cached by the embedded text, so equal chunks are embedded once over all repositories.
+Vectors are cached by the embedded text, so equal chunks of all repositories are embedded once.
 Raises what the embedder raises.
 """
 
@@ -26,7 +26,7 @@ from workers import derivations
 __all__ = ["embed", "known_vectors"]
 
 #: Vectors are cached in half precision, which changes a cosine by less than 0.001. New ones are
-#: rounded likewise, so that it makes no difference which of them come from the cache.
+#: rounded likewise, so that results do not depend on which of them come from the cache.
 _KEPT = np.float16
 
 

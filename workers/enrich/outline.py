@@ -13,7 +13,7 @@ from codelode.model import ParsedFile, Symbol
 MAX_BEGINNING_CHARS = 1_500
 MAX_LINES_CHARS = 4_000
 
-#: Longest line: signatures are shorter, but a line of prose may be a whole paragraph.
+#: Maximum length of a line: signatures are shorter, but a line of prose may be a whole paragraph.
 MAX_LINE_CHARS = 200
 
 #: Where the beginning ends and the lines of the outline start.

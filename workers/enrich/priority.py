@@ -27,7 +27,7 @@ MIN_WORDS = 8
 #: A file with at least this many importers is central.
 CENTRAL_IMPORTERS = 5
 
-#: Shares of the budget that a class may use up, from highest to lowest priority.
+#: Share of the budget up to which each class may use it, from highest to lowest priority.
 CENTRAL, EXPORTED, INTERNAL, BLOCK, ASIDE = 1.0, 0.9, 0.75, 0.5, 0.25
 
 
@@ -72,7 +72,7 @@ def exported(parsed: ParsedFile) -> frozenset[str]:
 
 
 def share(chunk: Chunk, *, is_exported: bool, importers: int) -> float:
-    """Return the share of the run's budget that is open to a chunk, in (0, 1].
+    """Return the share of the run's budget up to which a chunk may use it, in (0, 1].
 
     Source files have a greater share than tests, documents, configuration and generated code, and
     definitions a greater share than other blocks. Among definitions, those in central files come

@@ -18,7 +18,7 @@ PROMPT_VERSION = "1"
 #: Longest content in the prompt, characters; several times the size of a usual chunk.
 MAX_CONTENT_CHARS = 6_000
 
-#: Limits of the answer and of the summary that is kept: 30 words, with room.
+#: Limits of the answer, tokens, and of the summary that is kept: 30 words, with a margin.
 MAX_ANSWER_TOKENS = 90
 MAX_SUMMARY_CHARS = 300
 MIN_SUMMARY_WORDS = 3

@@ -36,12 +36,12 @@ from workers.enrich.priority import exported, file_share, needs_summary, share
 from workers.enrich.prompt import MAX_ANSWER_TOKENS, PROMPT_VERSION, ask, clean
 
 #: Pause after a batch whose calls all failed, seconds. FAILED_BATCHES_TO_STOP such batches end the
-#: enrichment of the run, so the pauses must give a server time to restart. Not shorter than the
-#: time for which the model client does not call a failed server, or the next batch would fail at
-#: once.
+#: enrichment of the run, so the pauses must give a server time to restart. After a failure, the
+#: model client does not call a server for a while; a pause shorter than that would make the next
+#: batch fail at once.
 PAUSE_S = 10.0
 
-#: How often a failed call is made, the first time included.
+#: Maximum number of attempts of a call, including the first.
 ATTEMPTS = 3
 
 #: No batch begins after this time, seconds: a job must end well within the lease of its claim.
@@ -161,8 +161,8 @@ class Enricher:
         """Request the summaries that the budget grants; return those that were answered.
 
         Failed calls are repeated, after a pause if all failed, unless the enrichment of the run has
-        ended. A repeated failure may be the fault of its subject and must not end enrichment: it
-        counts only if several subjects failed and no call of the batch was ever answered.
+        ended. A call may fail repeatedly because of its subject, which must not end enrichment: the
+        batch counts as failed only if several subjects failed and no call was ever answered.
         """
         made: dict[_Subject, str] = {}
         for attempt in range(ATTEMPTS):

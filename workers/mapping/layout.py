@@ -24,20 +24,22 @@ Neighbours = npt.NDArray[np.int64]  # (n, k): rows of the nearest vectors, in an
 Indices = npt.NDArray[np.int64]
 Field = npt.NDArray[np.float64]
 
-#: Principal components that neighbours are searched in. With the built-in embedder, 50 of 256 keep
-#: 73 % of the ten nearest neighbours.
+#: Number of principal components in which neighbours are searched, and of neighbours. With the
+#: built-in embedder, 50 of 256 components keep 73 % of the ten nearest neighbours.
 COMPONENTS = 50
 NEIGHBOURS = 10
-#: Random trees that propose neighbours, and vectors in each of their leaves.
+#: Number of random trees that propose neighbours, and of vectors in each of their leaves.
 TREES, LEAF = 6, 256
 
-#: Steps with the neighbours' pull exaggerated, which forms the clusters, and steps without.
+#: Number of steps with the neighbours' pull exaggerated, which forms the clusters, and of steps
+#: without; and the factor of the exaggeration.
 EARLY_STEPS, STEPS = 100, 250
 EXAGGERATION = 12.0
 #: Share of the last step that is added to the next, in both phases.
 EARLY_MOMENTUM, MOMENTUM = 0.5, 0.8
 
-#: Cells of the grid in each direction, and their size; at distance 1 a neighbour's pull has halved.
+#: Minimum and maximum number of cells of the grid in each direction, and their size. At distance 1,
+#: a neighbour's pull has halved.
 MIN_CELLS, MAX_CELLS = 32, 256
 CELL = 0.5
 
@@ -69,9 +71,9 @@ def principal(vectors: Vectors, random: np.random.Generator) -> Vectors:
 
 
 def neighbours(vectors: Vectors, random: np.random.Generator) -> Neighbours:
-    """Return the NEIGHBOURS nearest of each vector, approximately.
+    """Return approximately the NEIGHBOURS nearest neighbours of each vector.
 
-    Each tree splits the vectors by random directions into leaves, in which all are compared.
+    Each tree splits the vectors by random directions into leaves. Within a leaf, all are compared.
     """
     best = np.empty((len(vectors), 0), np.int64)
     distances = np.empty((len(vectors), 0), np.float32)
@@ -113,7 +115,7 @@ def _leaves(vectors: Vectors, rows: Indices, random: np.random.Generator) -> Ite
 def _nearest(
     found: Neighbours, distances: npt.NDArray[np.float32]
 ) -> tuple[Neighbours, npt.NDArray[np.float32]]:
-    """Return the nearest of the proposals of several trees, each once."""
+    """Return the nearest distinct neighbours among the proposals of several trees."""
     order = np.argsort(found, axis=1, kind="stable")
     found = np.take_along_axis(found, order, axis=1)
     distances = np.take_along_axis(distances, order, axis=1)

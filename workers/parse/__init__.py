@@ -2,8 +2,8 @@
 
 `parse` is pure and succeeds for every input: a file without a grammar, or too large for a tree, is
 cut as text, and its health says so. Its time is not bounded: a grammar may loop forever in C, so
-a worker runs it in a process that can be killed. `guard` says which files are not worth parsing.
-`language_rules` says how to add a language.
+a worker runs it in a process that can be killed. `guard` decides which files are left out, and
+`language_rules` explains how to add a language.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ MAX_TREE_BYTES = 4_000_000
 
 
 def parse(data: bytes, *, path: str, own: OwnQueries = own_queries.NONE) -> ParsedFile:
-    """Return everything that parsing derives from one content.
+    """Return everything that parsing derives from the content of a file.
 
-    The path decides language, family and category only. `own` are the user's queries, which replace
-    built-in ones.
+    The path determines only language, family, and category. `own`: the user's queries, which
+    replace built-in ones.
     """
     decoded = read(data)
     head = decoded.text[:HEAD_BYTES]
@@ -54,7 +54,7 @@ def _with_grammar(
     family: Family | None,
     own: OwnQueries,
 ) -> ParsedFile | None:
-    """Parse a file by its syntax tree; None where there can be none."""
+    """Parse a file by its syntax tree; None if it cannot have one."""
     if language.grammar is None or not decoded.utf8 or len(decoded.utf8) > MAX_TREE_BYTES:
         return None
     lines = Lines(decoded.utf8)

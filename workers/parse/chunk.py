@@ -2,8 +2,8 @@
 
 A node that fits is never divided. A larger node is divided before each child that begins a line,
 and small neighbours are merged. Cuts are at line starts, so that a chunk reads as in an
-editor; blank lines belong to the chunk before. Sizes are in ink, which is bytes that are not
-whitespace, so that deep indentation does not make chunks smaller.
+editor; blank lines belong to the chunk before them. Sizes are in ink, the number of bytes that are
+not whitespace, so that deep indentation does not make chunks smaller.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from workers.parse.lines import Lines
 from workers.parse.prose import Span
 from workers.parse.sections import Composed
 
-#: Ink of a chunk, bytes: about 50 lines of code.
+#: Usual ink of a chunk, bytes: about 50 lines of code.
 TARGET_INK = 1_500
 
 #: Ink up to which a node is not divided.
@@ -29,13 +29,13 @@ WHOLE_INK = TARGET_INK * 3 // 2
 #: Ink below which a chunk joins a neighbour: a closing brace, the first line of a class.
 RUNT_INK = 200
 
-#: Ink up to which the line that opens a definition is joined with the first part of it.
+#: Ink up to which the line that opens a definition is joined with the definition's first part.
 HEADED_INK = WHOLE_INK + RUNT_INK
 
-#: Longest chunk with whitespace, bytes.
+#: Maximum size of a chunk including whitespace, bytes.
 MAX_BYTES = 4_000
 
-#: Deepest nesting of cuts; deeper text is data and is cut by lines.
+#: Maximum nesting of cuts; deeper text is data and is cut by lines.
 MAX_DEPTH = 100
 
 #: Types of nodes that belong to the node after them.
@@ -52,7 +52,7 @@ class _Segment(NamedTuple):
     last: int
     size: int  # bytes
     ink: int
-    depth: int  # number of nodes that the cut before it divides
+    depth: int  # number of nodes that the preceding cut divides
     nodes: Sequence[Node | Composed] = ()  # nodes over several rows, where it can be divided
     opens_next: bool = False  # too small to stand alone, and the next segment is inside it
 
@@ -78,8 +78,8 @@ def _hard_cuts(segment: _Segment, lines: Lines) -> Iterator[int]:
 def _leaves(root: Node | Composed, lines: Lines, comments: Comments) -> Iterator[_Segment]:
     """Yield the segments that fit or cannot be divided, in order.
 
-    Iterative, because trees can be 10⁵ deep. A file stays whole up to TARGET_INK only, because its
-    definitions belong together less than the parts of one do.
+    Iterative, because trees can be 10⁵ deep. A file stays whole only up to TARGET_INK, because
+    separate definitions are less related than the parts of one.
     """
     whole = _Segment(0, lines.count, len(lines.data), lines.ink(0, lines.count), 0, (root,))
     if _fits(whole, TARGET_INK):

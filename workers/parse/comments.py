@@ -9,7 +9,7 @@ from __future__ import annotations
 from codelode.languages import Language
 from workers.parse.lines import Lines
 
-#: Longest block comment that is found, bytes. Bounds the search for its opening delimiter.
+#: Maximum size of a block comment, bytes. Bounds the search for its opening delimiter.
 MAX_BLOCK_BYTES = 8_000
 
 
@@ -44,7 +44,7 @@ class Comments:
         return start
 
     def _above(self, row: int) -> int | None:
-        """Return the first row of the comment that ends in the row above; None: none does."""
+        """Return the first row of the comment that ends in the row above; None if none does."""
         text = self._lines.text(row - 1).strip()
         if text.startswith(self._line_openers):
             return row - 1

@@ -35,11 +35,10 @@ from workers.parse.rules import Rules
 
 _CLASSES = frozenset({Kind.CLASS, Kind.INTERFACE, Kind.STRUCT, Kind.TRAIT, Kind.ENUM, Kind.TYPE})
 
-#: Deepest nesting; deeper code is generated, and qualified names would grow without bound.
+#: Maximum nesting; deeper code is generated, and qualified names would grow without bound.
 MAX_NESTING = 32
 
-#: Maximum number of definitions of one file, of which the first are kept; a file with more is a
-#: table of data.
+#: Maximum number of definitions of a file; only the first are kept. A file with more holds data.
 MAX_DEFINITIONS = 10_000
 
 _KINDS = {kind.value: kind for kind in Kind}
@@ -63,7 +62,7 @@ class Definition(NamedTuple):
     line: int  # of the name: the node may begin with annotations
     name: str
     qualified_name: str
-    kind: Kind | None  # None: a scope, which is no symbol
+    kind: Kind | None  # None: a scope, which is not a symbol
     signature: str  # empty: a namespace, left out of headers
     is_exported: bool
     doc: str = ""
@@ -181,7 +180,7 @@ def _text(node: Node, data: bytes) -> str:
 
 
 def _without_imports(matches: Iterable[_Match], imports: Sequence[int]) -> list[_Match]:
-    """Sort the matches, without constants that only name an import: `x = require("x")`."""
+    """Sort the matches, and drop constants that only name an import: `x = require("x")`."""
     return sorted(
         (m for m in matches if m.kind != "constant" or not _holds(m.start, m.end, imports)),
         key=lambda match: (match.start, -match.end),
@@ -229,7 +228,7 @@ def _is_within(match: _Match, definition: Definition) -> bool:
 
 
 def _is_typedef(definition: Definition) -> bool:
-    """Return whether it is a `typedef struct a {…} b` of C, where `a` is no member of `b`."""
+    """Return whether it is a `typedef struct a {…} b` of C, where `a` is not a member of `b`."""
     return definition.signature.startswith("typedef")
 
 
@@ -260,7 +259,7 @@ def _define(match: _Match, parent: Definition | None, context: _Context) -> Defi
 
 
 def _doc(match: _Match, body: Node | None, context: _Context) -> str:
-    """Return the first line of the docstring or of the comment right above; empty without one."""
+    """Return the first line of the docstring, or of the comment right above; empty without both."""
     if context.rules.has_docstrings:
         return describe.docstring(body, context.lines.data)
     return describe.comment_above(match.start, context.lines, context.comments)

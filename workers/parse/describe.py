@@ -22,7 +22,7 @@ _HEAD_BYTES = 800
 
 _LINE_START = re.compile(rb"[ \t]*+((?:[\w@]++[ \t]++)+)\Z")
 _ATTRIBUTE_MARKS = (b"@", b"#", b"[", b"t")
-#: Beginnings of texts that `_ATTRIBUTES` can change; a cheap test, which few texts pass.
+#: First characters of texts that `_ATTRIBUTES` can change: a cheap test that few texts pass.
 _ATTRIBUTE_STARTS = ("@", "#", "[")
 _HEAD_MARKS = re.compile(r"[(\[)\]{\n]")
 _DOCSTRING = re.compile(rb"[rRuUbBfF]{0,2}(\"{3}|'{3}|\"|')\s*([^\n]*)")

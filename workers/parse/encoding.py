@@ -1,8 +1,8 @@
 """Decode bytes to text without failing and without losing a byte.
 
 A file is UTF-16 if it has a byte order mark or every other byte is NUL, else UTF-8 if it decodes,
-else Latin-1. Latin-1 maps every byte to one character, so offsets in the text lead back to offsets
-in the file. The byte order mark is not part of the text.
+else Latin-1, which maps every byte to one character. So offsets in the text can be mapped to
+offsets in the file. The byte order mark is not part of the text.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 from dataclasses import dataclass
 
-#: Bytes in which NULs are looked for, as many as git reads to call a file binary.
+#: Number of bytes in which NULs are searched: as many as git examines to call a file binary.
 HEAD_BYTES = 8_000
 
 #: Minimum share of zero high bytes (Latin characters) in UTF-16 without a byte order mark; a file

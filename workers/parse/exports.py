@@ -1,7 +1,8 @@
 """Decide whether a definition can be used from outside its file, by rules of its language.
 
-A rule sees the definition's name, signature, node type, and the kind of its parent. What is inside
-a private definition is private whatever the rule says. `language_rules` says which rule applies.
+A rule sees the definition's name, signature, node type, and the kind of its parent. Everything
+inside a private definition is private, whatever the rule returns. `language_rules` lists the rule
+of each language.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def pub_or_export(declared: Declared) -> bool:
 
 
 def export_statement(declared: Declared) -> bool:
-    """Return whether a JavaScript definition is exported; members are, unless private."""
+    """Return whether a JavaScript definition is exported, or is a member that is not private."""
     if declared.node_type in _JS_MEMBERS:
         return not (declared.name.startswith("#") or _PRIVATE.search(declared.head))
     return declared.signature.startswith("export") or "exports." in declared.signature
@@ -117,5 +118,5 @@ def not_defn_(declared: Declared) -> bool:
 
 
 def not_function(declared: Declared) -> bool:
-    """Return whether it is not a function: in Erlang, only the export list exports those."""
+    """Return whether it is not a function: in Erlang, only the export list exports functions."""
     return declared.node_type != "fun_decl"

@@ -35,7 +35,7 @@ def grammar(name: str) -> Grammar | None:
 
 
 def tree(name: str, utf8: bytes) -> Tree | None:
-    """Return the syntax tree of a text; None when there is no such grammar, or it would crash."""
+    """Return the syntax tree of a text; None if there is no such grammar or it would crash."""
     found = None if is_too_deep(name, utf8) else grammar(name)
     return Parser(found).parse(utf8) if found else None
 
@@ -50,7 +50,7 @@ class QuerySource(NamedTuple):
 def query_source(language: str) -> QuerySource:
     """Return the text of `queries/<language>.scm`; empty when there is no such file.
 
-    A file without a section of uses inherits none either.
+    A file without a section of uses inherits no uses either.
     """
     file = resources.files("workers.parse") / "queries" / f"{language}.scm"
     if not file.is_file():
@@ -63,7 +63,7 @@ def query_source(language: str) -> QuerySource:
 
 
 def with_inherited(text: str) -> str:
-    """Return the text of a query for definitions, after those of the built-in ones it inherits."""
+    """Return the text of a query for definitions, preceded by the built-in ones it inherits."""
     inherited = [query_source(language).definitions for language in _inherited(text)]
     return "\n".join([*inherited, text])
 
@@ -75,7 +75,7 @@ def _inherited(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class LanguageQuery:
-    """One query for definitions, imports and uses: a walk of the tree costs more than patterns."""
+    """One query for definitions, imports, and uses, because a walk of the tree is expensive."""
 
     grammar: Grammar
     query: Query

@@ -1,4 +1,4 @@
-"""Decide by its content whether a file is left out of the index, and for which reason."""
+"""Decide by the content of a file whether it is left out of the index, and for which reason."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from codelode import languages
 from workers.parse.encoding import decode, unmarked_utf16
 from workers.parse.language_rules import rules_of
 
-#: Bytes in which a NUL makes a file binary, as many as git reads.
+#: Number of bytes in which a NUL makes a file binary: as many as git examines.
 BINARY_WINDOW_BYTES = 8_000
 
-#: Head of a file in which marks of generated code are looked for, bytes.
+#: Number of bytes at the start of a file in which marks of generated code are searched.
 HEAD_BYTES = 4_096
 
-#: Longest average line that a person writes, bytes; files below the minimum are too small to tell.
+#: Maximum average length of lines written by a person, bytes, and the size of a file below which it
+#: is not checked.
 MINIFIED_LINE_BYTES = 300
 MINIFIED_MIN_BYTES = 2_000
 

@@ -4,10 +4,10 @@ To add a language:
 
 1. Add a row to `codelode/language_table.py`: names, extensions, grammar. Its files are now cut
    into chunks at syntax boundaries.
-2. Add `queries/<language>.scm`: definitions and `@import` statements, and under the line
-   `; uses of names` what calls, makes and inherits. Symbols and uses are now found.
-3. Add a row here if the language exports, imports, or names things by rules of its own. Functions
-   for imports are in `ecosystems`, a module for each.
+2. Add `queries/<language>.scm`: definitions and `@import` statements, and below the line
+   `; uses of names` calls, instantiations, and inherited bases. Symbols and uses are now found.
+3. Add a row here if the language has its own rules for exports, imports, or names. Functions for
+   imports are in `ecosystems`, one module per ecosystem.
 
 `tests/workers/parse/test_language_table.py` says what is missing for a language.
 """
@@ -47,7 +47,7 @@ _ECMASCRIPT = Rules(
     packages=ecmascript.packages,
     manifests=("npm", "ts"),
 )
-#: Languages of files with sections, each of which is read as its own language.
+#: Rules for files with sections, each of which is read in its own language.
 _COMPONENT = Rules(
     resolve=ecmascript.resolve,
     packages=ecmascript.packages,

@@ -12,7 +12,7 @@ from bisect import bisect_right
 import numpy as np
 import numpy.typing as npt
 
-#: Widest indentation, bytes; the bound keeps the work on one very long line linear.
+#: Maximum width of an indentation, bytes; the bound keeps the time for a very long line linear.
 MAX_INDENT = 400
 
 _BLANKS = b" \t\r\f\v"

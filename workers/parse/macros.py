@@ -1,8 +1,9 @@
 """Read the items in blocks that a macro wraps: Rust `cfg_rt! { pub fn spawn() {} }`.
 
-A grammar leaves a macro's arguments as loose tokens. A block is parsed again by itself, in place,
-and is read only if it is free of syntax errors, because the arguments of other macros are not code.
-If it is not, its arms are tried, as in `cfg_if! { if #[cfg(unix)] { … } else { … } }`.
+A grammar leaves a macro's arguments as loose tokens. A block is parsed again separately, at its
+offset in the file. It is read only if it has no syntax errors, because the arguments of other
+macros are not code. If it has errors, its arms are tried, as in
+`cfg_if! { if #[cfg(unix)] { … } else { … } }`.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from tree_sitter import Node, Parser, Point, Range
 
 from workers.parse.grammars import Captures, LanguageQuery, Matches
 
-#: Deepest nesting of blocks, so that the time stays linear. Chosen by hand.
+#: Maximum nesting of blocks, so that the time stays linear. Chosen by hand.
 MAX_DEPTH = 4
 
 #: Larger blocks are tables of data, bytes. Chosen by hand.
 MAX_BLOCK_BYTES = 500_000
 
-#: What stands before an arm: `unstable: { … }`, `_ => { … }`, `if #[cfg(unix)] { … } else { … }`.
+#: The text before an arm: `unstable: { … }`, `_ => { … }`, `if #[cfg(unix)] { … } else { … }`.
 _BEFORE_ARM = (b":", b"=>", b"]", b"else")
 
-#: Maximum number of bytes of blanks between that and the arm.
+#: Maximum number of blanks between that text and the arm, bytes.
 _MAX_BLANK_BYTES = 100
 
 _ITEM = re.compile(rb"\b(?:fn|struct|enum|union|trait|impl|mod|type|const|static|use)\s")
@@ -66,7 +67,7 @@ def _arms(block: Node, data: bytes) -> Iterator[Node]:
 
 
 def _parsed(block: Node, query: LanguageQuery, data: bytes) -> Node | None:
-    """Return the tree of what the braces enclose; None if it holds no items or is no code."""
+    """Return the tree of the text in the braces; None if it has no items or is not code."""
     start, end = block.start_byte, block.end_byte
     if data[start : start + 1] != b"{" or data[end - 1 : end] != b"}":
         return None

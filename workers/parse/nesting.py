@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-#: Maximum number of columns at which blocks may be open. There can be two blocks at a column, a
-#: mapping and the sequence that is its value, so that 128 are too many.
+#: Maximum number of columns at which blocks may be open. A column can have two blocks, a mapping
+#: and the sequence that is its value, so 128 columns would be too many.
 MAX_COLUMNS = 100
 
 _INDICATORS = (b"-", b"?", b":")
@@ -31,7 +31,7 @@ def is_too_deep(grammar: str, utf8: bytes) -> bool:
 
 
 def _columns(line: bytes) -> Iterator[int]:
-    """Yield the columns at which a line opens blocks: of each indicator, and of what follows."""
+    """Yield the columns at which a line opens blocks: of each indicator, and of the text after."""
     column = len(line) - len(line.lstrip(b" "))
     while line[column : column + 1] in _INDICATORS and line[column + 1 : column + 2] in b" \t":
         yield column

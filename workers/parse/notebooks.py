@@ -1,7 +1,7 @@
 """Read Jupyter notebooks: the code of all cells, and the headings.
 
 The file is JSON, and chunks are parts of it. The code of all cells is joined to one text and read
-by its own grammar; positions are mapped back to the JSON strings that hold the code. A heading of a
+by its own grammar; positions are mapped back to the JSON strings with the code. A heading of a
 Markdown cell becomes the header of the chunks below it.
 """
 
@@ -17,7 +17,7 @@ from tree_sitter import Node
 from codelode.languages import BY_NAME, Language, resolve
 from workers.parse.definitions import Definition
 
-#: Commands to the notebook and the shell, which the language's grammar cannot read.
+#: Commands for the notebook and the shell, which the language's grammar cannot read.
 _MAGIC = re.compile(r"^[ \t]*[%!?].*", re.MULTILINE)
 _HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(\S.*)$", re.MULTILINE)
 
@@ -47,7 +47,7 @@ class Notebook:
 
 
 def read(root: Node, data: bytes) -> Notebook | None:
-    """Return the notebook in a tree of JSON; None if it holds no code."""
+    """Return the notebook in a tree of JSON; None if it has no code."""
     cells = list(_items(_get(root, data, "cells")))
     code: list[str] = []
     origins: list[tuple[int, int]] = []
@@ -126,5 +126,5 @@ def _text(node: Node | None, data: bytes) -> str:
         text = json.loads(data[node.start_byte : node.end_byte])
     except ValueError:
         return ""
-    # A JSON string may hold half of a surrogate pair, which no text in UTF-8 can.
+    # A JSON string may contain half of a surrogate pair, which UTF-8 cannot encode.
     return text.encode("utf-8", "replace").decode() if isinstance(text, str) else ""

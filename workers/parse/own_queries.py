@@ -2,8 +2,8 @@
 
 They are in a repository (`.codelode/queries/<language>.scm`) or in the operator's folder, and may
 begin with `; inherits: <language>` to extend a built-in one. They are not trusted: their size and
-their time per file are bounded, and one that fails is reported in the file's health while the
-built-in query is used. One that takes too long twice is switched off for its repository.
+their time per file are bounded. If one fails, the file's health reports it, and the built-in query
+is used. A query that takes too long twice is switched off for its repository.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from workers.parse.grammars import Matches
 
 SUFFIX = ".scm"
 
-#: Where a repository may have queries. Nothing else in that folder is read, however much it holds.
+#: Paths at which a repository may have queries. Nothing else in that folder is read.
 PATHS = tuple(f"{QUERIES_FOLDER}{language}{SUFFIX}" for language in BY_NAME)
 
-#: Largest query file, bytes. Built-in queries have at most 3 kB.
+#: Maximum size of a query file, bytes. Built-in queries have at most 3 kB.
 MAX_QUERY_BYTES = 64_000
 
-#: Longest run over one file, seconds. A built-in query takes a few milliseconds.
+#: Time limit of a query for one file, seconds. A built-in query takes a few milliseconds.
 MAX_QUERY_S = 2.0
 
-#: Maximum number of states of unfinished matches, which grow fast in a query with many wildcards.
+#: Maximum number of states of unfinished matches, which grows fast with wildcards in a query.
 _MATCH_LIMIT = 10_000
 
 _CAPTURES = frozenset(
@@ -52,8 +52,8 @@ class OwnQuery:
     language: str
     source: str
     origin: str  # its path as its author knows it, for messages
-    fault: str = ""  # why it cannot be used, known without compiling it
-    repository: str = ""  # the repository with whose files it is used
+    fault: str = ""  # why it cannot be used, if that is known without compiling it
+    repository: str = ""  # the repository for whose files it is used
 
     def matches(self, root: Node) -> Matches | str:
         """Return its matches in a tree, or the reason why it cannot be used."""
@@ -63,8 +63,8 @@ class OwnQuery:
         if _slow[self] >= MAX_SLOW:
             return f"it took longer than {MAX_QUERY_S:g} s {MAX_SLOW} times, so it is switched off"
         started = time.monotonic()
-        # Nothing else stops a query: the library holds the interpreter lock, and its progress
-        # callback crashes on trees of a few dozen nodes (tree-sitter 0.26.1).
+        # A query cannot be stopped otherwise: the library holds the interpreter lock, and its
+        # progress callback crashes on trees of a few dozen nodes (tree-sitter 0.26.1).
         reason = confined.tried(partial(_run, query, root), MAX_QUERY_S)
         _slow[self] += time.monotonic() - started > MAX_QUERY_S
         return reason or _run(query, root)
@@ -82,7 +82,7 @@ NONE: OwnQueries = {}
 
 
 def load(files: Iterable[tuple[str, bytes]], *, origin: str = "") -> dict[str, OwnQuery]:
-    """Return the queries in files of these names; files not named after a language are left out.
+    """Return the queries in these files, without those not named after a language.
 
     Content may be cut after MAX_QUERY_BYTES + 1 bytes: the query of a larger file has a fault.
     """

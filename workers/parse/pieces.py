@@ -1,10 +1,9 @@
 """Assign definitions to the pieces of a file.
 
-Spans and definitions are swept once in file order, so the time is linear in both.
+Spans and definitions are processed once in file order, so the time is linear in both.
 
-A piece that begins inside a definition overlaps with the text before it. Between two whole
-definitions a cut loses nothing, and an overlap would make a search for one definition find the
-other.
+A piece that begins inside a definition overlaps with the text before it. A cut between two whole
+definitions loses nothing; an overlap there would make a search for one definition find the other.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ HEADER_SEPARATOR = " › "
 #: Maximum number of characters before a piece that are indexed with it.
 OVERLAP_CHARS = 300
 
-#: Kinds that hold other definitions; a piece of one is about the definitions that start in it.
+#: Kinds that contain other definitions; a piece of one is about the definitions that start in it.
 _CONTAINERS = frozenset(
     {Kind.CLASS, Kind.INTERFACE, Kind.STRUCT, Kind.ENUM, Kind.TRAIT, Kind.MODULE, None}
 )
@@ -40,10 +39,10 @@ def build(
 ) -> tuple[Piece, ...]:
     """Return a piece per span, with offsets in the file.
 
-    A piece's symbol is the definition that fills most of it: one that starts there, or the function
-    that it continues; a class only if there is neither. In a module that holds a single class it is
-    the class. The header names the definitions that began earlier and cover at least half of the
-    piece. A piece without definitions has the kind `plain`.
+    A piece's symbol is the definition that fills most of it: one that starts in it, or a function
+    that it continues; if there is none, the class around it. Instead of a module with a single
+    class, the symbol is that class. The header names the definitions that began earlier and cover
+    at least half of the piece. A piece without definitions has the kind `plain`.
     """
     out: list[Piece] = []
     line, offset = 1, 0
@@ -114,7 +113,7 @@ def _main(
         return min(definition.end, end) - max(definition.start, start)
 
     if any(definition.kind is Kind.BLOCK for definition in (*around[:1], *started[:1])):
-        # For infrastructure: of the blocks that fill most of the piece, the innermost.
+        # For infrastructure: the innermost of the blocks that fill most of the piece.
         return max(reversed([*around, *started]), key=share)
     continued = [definition for definition in around if definition.kind not in _CONTAINERS][:1]
     here = [definition for definition in started if definition.kind]
@@ -152,7 +151,7 @@ def _is_inside(
 
 
 def _overlap(before: str) -> int:
-    """Return the length of the last lines of a text that fit, or of the end of its last line."""
+    """Return the length of the last lines of a text that fit, or else of its last characters."""
     fitting = before[-OVERLAP_CHARS:]
     if len(before) > OVERLAP_CHARS and before[-OVERLAP_CHARS - 1] != "\n":
         lines = fitting.partition("\n")[2]

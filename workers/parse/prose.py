@@ -1,6 +1,6 @@
 """Cut text without a grammar into parts: prose, data, a very long line.
 
-Each cut looks at one window only, so the time is linear in the size of any text.
+The choice of each cut examines one window only, so the time is linear in the size of any text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CUTS = (
     re.compile(rb"\n[ \t\r\f]*\n"),
     re.compile(rb"\n"),
 )
-#: In a very long line, a cut is after one of these.
+#: Characters after which a very long line is cut.
 _LAST_CUTS = b";}>, "
 
 

@@ -1,4 +1,4 @@
-"""Read one file: its definitions, its imports, its uses of names, and the tree for cutting it.
+"""Read one file: its definitions, its imports, its uses of names, and the tree by which it is cut.
 
 Most files are one tree in one language. Files with sections are several trees, a notebook is code
 inside JSON, and the definitions of an infrastructure file are its blocks.
@@ -33,7 +33,8 @@ from workers.parse.own_queries import OwnQuery
 from workers.parse.rules import Rules
 from workers.parse.sections import Composed, Section
 
-#: Query time is quadratic in the children of an error node; with more, no query is run.
+#: Maximum number of children of an error node; with more, no query is run, because its time is
+#: quadratic in them.
 MAX_ERROR_CHILDREN = 5_000
 
 
@@ -57,7 +58,7 @@ def read(
     *,
     own: OwnQuery | None = None,
 ) -> Reading | None:
-    """Read `lines` by the grammar of the language; None if there is none, or it would crash."""
+    """Read `lines` by the grammar of the language; None if there is none or it would crash."""
     tree = grammars.tree(language.grammar or "", infrastructure.masked(lines.data, family))
     if tree is None:
         return None
@@ -101,9 +102,9 @@ def _section(
 def _matches(
     section: Section, own: OwnQuery | None, data: bytes
 ) -> tuple[Matches, Sequence[Captures], str]:
-    """Run the user's query if it works, else the built-in one; the returned text says why.
+    """Run the user's query, or the built-in one if that fails; the returned text says why.
 
-    A user's query finds definitions and imports only; uses are always those of the built-in one.
+    A user's query finds only definitions and imports; uses always come from the built-in query.
     """
     matches, used = _built_in(section.language, section.root, data)
     if own is None or own.language != section.language.name:
@@ -140,7 +141,7 @@ def _default_export(data: bytes, rules: Rules) -> Iterator[Reference]:
 
 
 def _typed(definitions: tuple[Definition, ...], rules: Rules) -> tuple[Definition, ...]:
-    """Return definitions of a script with the type of infrastructure block that they are."""
+    """Return the definitions of a script, those that are infrastructure blocks with their type."""
     types = rules.block_types
     if not types:
         return definitions

@@ -1,9 +1,9 @@
-"""Find the names that imports give to things whose definitions have other names.
+"""Find the names that imports give to definitions with other names.
 
-`from a import load as read` makes `read()` a use of `load`, and after `import numpy as np`, what
-follows `np.` is a member of the imported module, never of this file. Both are recognised by the
-imports and the text before a name. A parameter that shadows an import is rare, and is taken for the
-import.
+`from a import load as read` makes `read()` a use of `load`. After `import numpy as np`, a name
+behind `np.` is a member of the imported module, never of this file. Both are recognised by the
+imports and the text before a name. A parameter that shadows an import, which is rare, is taken for
+the import.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from codelode.references import DEFAULT, MODULE
 from workers.parse.definitions import Definition
 from workers.parse.rules import Rules
 
-#: Maximum number of renamed names of one file; the whole file is searched for each of them.
+#: Maximum number of renamed names of a file; the whole file is searched for each of them.
 MAX_RENAMED = 1_000
 
 #: The name of a definition, and how the file writes it; empty: the same.
@@ -84,7 +84,7 @@ def _members(names: Iterable[bytes], data: bytes, joints: Sequence[bytes]) -> Ma
 
 
 def _is_bare(data: bytes, start: int) -> bool:
-    """Return whether the name at `start` is no member; `..` is a range and `...` a spread."""
+    """Return whether the name at `start` is not a member; `..` is a range and `...` a spread."""
     before = data[start - 1] if start else 0
     if before in _CONTINUING:
         return False

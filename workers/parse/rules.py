@@ -34,7 +34,7 @@ class Rules:
     blocks: BlockReader | None = None
 
     # Uses of names
-    joints: tuple[bytes, ...] = (b".",)  # what stands between a module and its member
+    joints: tuple[bytes, ...] = (b".",)  # separators of a module and its member
     default_export: Callable[[bytes], str] | None = None  # text of a file → the name
 
     # Imports
@@ -42,8 +42,8 @@ class Rules:
     references: ReferenceReader | None = None  # reads the whole text instead
     resolve: Resolver | None = None
     packages: Callable[[Import], Iterator[str]] | None = None  # keys of external packages
-    manifests: tuple[str, ...] = ()  # kinds of manifests that change what imports mean
-    rivals: tuple[str, ...] = ()  # extensions for which a name means the nearest file of that name
+    manifests: tuple[str, ...] = ()  # kinds of manifests that affect how imports resolve
+    rivals: tuple[str, ...] = ()  # extensions for which a name refers to the nearest such file
 
     # Files
     sections: Mapping[str, str] = field(default_factory=dict)  # node type → default language

@@ -1,8 +1,8 @@
 """Read files of several languages: the sections of Vue, Svelte and Astro, each by its grammar.
 
 A section's tree has the offsets of the file, so its definitions and cuts need no translation. For
-cutting, the trees are put together as one `Composed`: the host's tree with each section's tree in
-place of the text that the host's grammar does not read.
+cutting, the trees are combined into one `Composed`: the host's tree, in which each section's tree
+replaces the text that the host's grammar does not read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from workers.parse.nesting import is_too_deep
 _TEXTS = frozenset({"raw_text", "frontmatter_js_block"})
 _LANG = re.compile(rb"""\blang\s*=\s*["']?([\w-]+)""")
 
-#: Maximum number of sections of one file; more are not written by hand.
+#: Maximum number of sections of a file; more are not written by hand.
 MAX_SECTIONS = 50
 
 
@@ -58,7 +58,7 @@ def composed(
 ) -> tuple[Composed, list[Section]]:
     """Return the tree for cutting and the sections in it.
 
-    `defaults`: types of nodes that hold a section → its language if it names none.
+    `defaults`: types of nodes that contain a section → its language if it names none.
     """
     sections: list[Section] = []
     children: list[Node | Composed] = []

@@ -3,9 +3,9 @@
 The queries use the vocabulary of tree-sitter tags and capture the identifier itself:
 `@reference.call`, `@reference.member` (a call with a receiver), `@reference.class` and
 `@reference.implementation`. A name counts once per kind and file, with the lines where it is used.
-Which definition it means is resolved when it is queried, with the symbol table and the imports of
-that moment. A name that an import gives (`renames`) is stored as the name it stands for, with how
-it is written. The text before a member tells whether it belongs to the code's own object.
+It is resolved to a definition when it is queried, by the symbol table and the imports of that time.
+A name that an import gives (`renames`) is stored as the name of the definition, with its spelling
+in the file. The text before a member shows whether it belongs to the code's own object.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from codelode.model import Reference, ReferenceKind
 from workers.parse.grammars import Captures
 from workers.parse.renames import Renamed, Renames
 
-#: Maximum number of distinct uses of one file; a file with more is a table of data.
+#: Maximum number of distinct uses of a file; a file with more holds data.
 MAX_REFERENCES = 2_000
 
-#: Maximum number of lines kept of one use. Chosen by hand: of 6,077 uses in redis and pydantic, 3
-#: have more.
+#: Maximum number of lines of a use. Chosen by hand: of 6,077 uses in redis and pydantic, 3 have
+#: more.
 MAX_LINES = 200
 
 _MAX_NAME_BYTES = 120
@@ -39,7 +39,7 @@ _TOKEN = "reference.token"
 _LABELS = frozenset({*_KINDS, _TOKEN})
 _OBJECTS = (_CALL, _MEMBER)  # `Self::load()` is captured as a call
 
-#: What precedes a member of the object or class that the code belongs to: `self.`, `$this->`.
+#: The text before a member of the object or class that the code belongs to: `self.`, `$this->`.
 _OWN = re.compile(rb"(?<![\w$.])(?:(?:self|Self|this|\$this|cls)(?:\.|->|::?|\?\.)|static::)\Z")
 _MAX_BEFORE_BYTES = len(b" static::")
 

@@ -15,7 +15,7 @@ from workers.pull import tree
 from workers.pull.mirror import Mirrors
 from workers.pull.objects import Objects
 
-#: Maximum number of readers at once; if there are more, the least recently used one is closed.
+#: Maximum number of open readers; beyond it, the least recently used one is closed.
 MAX_READERS = 8
 
 #: Time after which an unused reader is closed, seconds: the reader of a removed repository keeps
@@ -66,7 +66,7 @@ class GitBlobs:
         *,
         max_bytes: int,
     ) -> Iterator[tuple[str, bytes]]:
-        """Read the files among the paths; a too large one is replaced by `max_bytes` + 1 blanks."""
+        """Read the files among the paths; a too large one yields `max_bytes` + 1 blanks."""
         for file in tree.listing(self._mirrors.existing(repository), revision, only=paths):
             if file.mode & 0o170000 == REGULAR:
                 is_large = file.size_bytes > max_bytes

@@ -1,9 +1,9 @@
 """Compare a commit with the index, and return a manifest of the files to process.
 
-There are three ways, which lead to the same index. From most to least expensive: all files, if
-nothing is indexed yet; comparing all files with the ledger's records, if the indexed commit is gone
-after a forced push, a rule or the operator's patterns changed, or the last run did not end;
-otherwise, the diff of two commits.
+There are three ways with the same result. From most to least expensive: all files, if nothing is
+indexed yet; a comparison of all files with the ledger's records, if the indexed commit is gone
+after a forced push, if a rule or the operator's patterns changed, or if the last run did not end;
+otherwise the diff of two commits.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def plan(
     diff. `full` compares with them even if a diff were enough (the last run did not end, or had
     other `patterns`); `reindex` processes every file, unchanged ones too. A file that was indexed
     and is left out now is in both parts of the manifest, because its chunks must be removed.
-    `known_paths`: how many files the indexed commit has. Raises NotFound if the mirror does not
+    `known_paths`: number of files of the indexed commit. Raises NotFound if the mirror does not
     have `wanted`, Rejected if that has more than `max_paths` files, InvalidQuery if the patterns
-    include none of its files, because a typing error would otherwise empty the index.
+    include none of its files: a typing error must not empty the index.
     """
     if wanted == indexed and not full and not reindex:
         return FileManifest(wanted, ())

@@ -1,8 +1,8 @@
 """Run git with a fixed environment, a deadline, and a translation of its errors.
 
-GitPython is used only to parse progress, because its wrappers pass on this process's own GIT_
-variables (a worker started from a hook would work on the hook's repository), and at a timeout kill
-git alone, without the transport and pack processes that it started.
+GitPython is used only to parse progress. Its wrappers pass on this process's own GIT_ variables (a
+worker started from a hook would work on the hook's repository), and at a timeout they kill git, but
+not the transport and pack processes that it started.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ OUTPUT_BYTES = 256 << 20
 STALL_S = 120.0
 #: Time between SIGTERM, after which git removes its lock and temporary files, and SIGKILL, seconds.
 _GRACE_S = 5.0
-#: Maximum number of lines of git's messages that are kept, to find the reason of an error in them.
+#: Number of last lines of git's messages that are kept, to find the reason of an error in them.
 _KEPT_LINES = 200
 
 #: Defects that old versions of git and importers wrote into real histories. They are harmless if
@@ -187,7 +187,7 @@ _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 def environment(
     *, protocols: str = "", trusted: str = "", access: Header | SshIdentity | None = None
 ) -> dict[str, str]:
-    """Return the whole environment of a git call, which holds none of codelode's settings.
+    """Return the whole environment of a git call, without codelode's settings.
 
     `protocols`: the protocols that git may use, separated by `:`; none by default. `trusted`: a
     local repository that may belong to another user; it is read without the user's configuration.
@@ -207,7 +207,7 @@ def environment(
         key = f"http.{access.below}.extraHeader"
         config += [(key, ""), (key, access.text)]  # an empty one drops those before it
     if isinstance(access, SshIdentity):
-        # Of several values of an option ssh takes the first, so none of the operator's is given.
+        # ssh uses the first of several values of an option, so the operator's are not given.
         ssh = f"ssh -F /dev/null {access.options} {_SSH_OPTIONS}"
         config += [(f"url.{access.url}.insteadOf", access.below)] if access.below else []
     return {
@@ -242,15 +242,15 @@ def run(
 
     `readable`: the only folders below which git can read, besides its programs; None: all.
     `hold`: file descriptors, of a lock, that stay open as long as git runs. A call that holds one
-    gets no `stdin`, and all of its processes are killed when this process ends in any way: a
-    transport would go on waiting for its host. (The kernel's signal at the death of a parent
-    reaches only its child, and comes already when the thread that started it ends.)
+    gets no `stdin`, and all of its processes are killed when this process ends in any way;
+    otherwise, a transport would go on waiting for its host. (The kernel's signal at the death of a
+    parent reaches only direct children, and is sent when the thread that started them ends.)
 
     `on_line` receives each line of git's messages, progress among them, from another thread. Raises
     TimedOut at the deadline or when no message came for `stall_s`, Rejected if git needs more
-    memory or prints more than allowed, and Abandoned as soon as `is_wanted` returns false, each
-    after ending git with all processes that it started. If git fails, raises Denied, NotFound, or
-    Unavailable, by git's reason.
+    memory or prints more than allowed, and Abandoned as soon as `is_wanted` returns false. Before
+    each of these, git is ended with all processes that it started. If git fails, raises Denied,
+    NotFound, or Unavailable, depending on git's reason.
     """
     heard = _Heard(on_line)
     command = bounded(*arguments, memory_bytes=memory_bytes)
@@ -299,7 +299,7 @@ def _as_variables(config: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 @contextmanager
 def _input(content: bytes) -> Iterator[IO[bytes] | int]:
-    """Return a file with the content: unlike a pipe, it needs no thread that fills it."""
+    """Yield a file with the content: unlike a pipe, it needs no thread that writes to it."""
     if not content:
         yield subprocess.DEVNULL
         return
@@ -345,7 +345,7 @@ def _start(
             env=environment() if variables is None else variables,
             start_new_session=True,
             pass_fds=hold,
-            # Git looks for a repository where it starts, and ends if it may not read what is there.
+            # Git searches its current folder for a repository, and ends if it may not read there.
             cwd=None if readable is None else "/",
         )
 
@@ -364,7 +364,7 @@ def _started(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[byte
 
 @cache
 def can_be_restricted() -> bool:
-    """Return whether `readable` has an effect here; it is tried once, and a warning says if not."""
+    """Return whether `readable` has an effect here; checked once, with a warning if it has none."""
     try:
         if landlock.is_available():
             run("version", variables=environment(trusted="*"), readable=())
@@ -393,8 +393,8 @@ def _command(arguments: Sequence[str]) -> str:
 def bounded(*arguments: str, memory_bytes: int = MEMORY_BYTES) -> tuple[str, ...]:
     """Return the command `git ARGUMENTS`; on Linux, it and what it starts have limited memory.
 
-    A shell sets the limit before it becomes git: a limit that is set once git runs misses the
-    transport that git has already started. Raises InvalidSettings if there is no git.
+    A shell sets the limit before it becomes git: a limit set after git has started would not apply
+    to a transport that is already running. Raises InvalidSettings if there is no git.
     """
     if shutil.which("git") is None:
         raise InvalidSettings("git is not in PATH; install git 2.30 or newer")
@@ -413,7 +413,7 @@ class _Heard:
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """The conditions under which a call is ended before git ends by itself."""
+    """The conditions under which a call is ended before git exits."""
 
     command: str
     timeout_s: float
@@ -421,7 +421,7 @@ class _Limits:
     is_wanted: Callable[[], bool]
 
     def reached(self, started: float, heard: float) -> CodelodeError | None:
-        """Return why the call must end now; None if it may go on."""
+        """Return why the call must end now; None if it may continue."""
         now = time.monotonic()
         if now - started >= self.timeout_s:
             return TimedOut(f"git {self.command} did not end within {self.timeout_s:g} seconds")

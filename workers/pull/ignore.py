@@ -7,12 +7,12 @@ decides, in this order:
 1. the kind of entry, its extension, its size
 2. the operator's exclude patterns
 3. the operator's include patterns, if there are any: a file that matches none is skipped
-4. `.codelodeignore`, in which `!pattern` forces a file in; the file nearest to the entry wins
+4. `.codelodeignore`, in which `!pattern` includes a file; the file nearest to the entry wins
 5. the folders listed below
 
-The operator's patterns are read like a `.codelodeignore` at the root, so that `!pattern` among the
-exclude patterns also forces a file in. An include pattern does not force files in: `*.py` does not
-mean the files of `node_modules`.
+The operator's patterns are read like a `.codelodeignore` at the root, so `!pattern` among the
+exclude patterns also includes a file. An include pattern does not override the later rules: `*.py`
+does not include the files of `node_modules`.
 
 A folder that contains source in one project and output in another (`dist`, `vendor`, `target`) is
 skipped only if a file next to it belongs to a tool that writes this folder.

@@ -38,7 +38,7 @@ class _Rule(ctypes.Structure):
 
 
 def is_available() -> bool:
-    """Return whether the kernel can restrict reading without keeping git from working."""
+    """Return whether the kernel can restrict reading in a way with which git works."""
     if sys.platform != "linux":
         return False
     try:
@@ -50,9 +50,9 @@ def is_available() -> bool:
 def started(start: Callable[[], T], readable: Iterable[Path]) -> T:
     """Call `start` so that programs it starts can read only these files and folders.
 
-    Returns its result. It is called in a thread of its own, because a thread is restricted for
-    good. Paths that do not exist are ignored. Writing is not restricted. Raises OSError if the
-    kernel refuses.
+    Returns its result. It is called in a separate thread, because the restriction of a thread
+    cannot be removed. Paths that do not exist are ignored. Writing is not restricted. Raises
+    OSError if the kernel refuses.
     """
     with ThreadPoolExecutor(max_workers=1) as thread:
         thread.submit(_restrict, readable).result()
@@ -60,7 +60,7 @@ def started(start: Callable[[], T], readable: Iterable[Path]) -> T:
 
 
 def _restrict(readable: Iterable[Path]) -> None:
-    """Restrict the calling thread and what it starts from now on."""
+    """Restrict the calling thread, and all threads and processes that it starts from now on."""
     rules = _Ruleset(_RIGHTS)
     ruleset = _call(_CREATE_RULESET, ctypes.byref(rules), ctypes.sizeof(rules), 0)
     try:

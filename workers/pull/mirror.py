@@ -48,8 +48,8 @@ _COMMITS_NAMED = 3
 _DETACHED = "refs/codelode/head"
 #: Maximum number of branches listed in the error about an unknown ref.
 _BRANCHES_NAMED = 10
-#: Clones and fetches at once in this process. A source that does not answer takes no slot, because
-#: its refs are listed before.
+#: Limits the clones and fetches at once in this process. A source that does not answer takes no
+#: slot, because its refs are listed first.
 _transfers = Slots(8)
 
 
@@ -62,7 +62,7 @@ class Mirrors:
     """The mirrors in one folder."""
 
     folder: Path
-    timeout_s: float = 3600.0  # of a clone or fetch, and of waiting for another one
+    timeout_s: float = 3600.0  # of a clone or fetch, and of waiting for one in progress
     local_paths: str = ""  # the setting: which local repositories may be read
     max_refs: int = 200_000
     git_memory_bytes: int = git.MEMORY_BYTES  # of a git process that transfers objects
@@ -92,7 +92,7 @@ class Mirrors:
     ) -> RefName:
         """Update the mirror's branches, tags, and HEAD from the repository's source.
 
-        Returns the branch that is checked out there; empty: none, or the source is no checkout.
+        Returns the branch that is checked out there; empty: none, or it is not a checkout.
         `on_progress` receives lines such as `Receiving objects 45%`. Raises InvalidQuery when the
         URL is not (or no longer) allowed; Denied or NotFound if the source answers so; Rejected if
         it exceeds a limit; Unavailable if a retry may help; Abandoned soon after `is_wanted`
@@ -137,9 +137,9 @@ class Mirrors:
             return RefName(wanted.checked_out.removeprefix(HEADS))
 
     def _require_unchanged(self, repository: Repository, mirror: Path) -> None:
-        """Delete the mirror if its source is no longer allowed: a link in it may have changed.
+        """Delete the mirror if its source is no longer allowed, and raise the reason.
 
-        The mirror may then hold content that the link led to while git was reading.
+        A link in its path may have changed, and led git to content that must not be read.
         """
         try:
             check_url(repository.url, local_paths=self.local_paths)
@@ -208,7 +208,7 @@ class Mirrors:
         access = self.credentials(repository, refused)
         protocols = "http" if url.startswith("http:") else "https:ssh"
         if isinstance(access, SshIdentity) and access.below:
-            protocols = "ssh"  # and no other: git reaches the address over ssh or not at all
+            protocols = "ssh"  # only: git must not reach the address in another way
         variables = git.environment(protocols=protocols, access=access)
         return Source(url, variables, access=access)
 
@@ -230,7 +230,7 @@ def _clone(mirror: Path, source: Source, wanted: Refs, call: Callable[..., bytes
         "--", source.url, str(made),
         stall_s=git.STALL_S,
     )  # fmt: skip
-    if wanted.default:  # else git has cloned the detached HEAD
+    if wanted.default:  # otherwise git has cloned the detached HEAD
         _point_head(made, wanted)
     made.rename(mirror)
 
@@ -256,7 +256,7 @@ def _update(mirror: Path, source: Source, wanted: Refs, call: Callable[..., byte
 
 
 def _clear_stale_locks(mirror: Path) -> None:
-    """Remove files that a killed git left; the mirror is locked, so no other git is running."""
+    """Remove lock files of a killed git process; the mirror is locked, so no other one runs."""
     for left in (
         *mirror.glob("*.lock"),
         *mirror.glob("refs/**/*.lock"),

@@ -1,7 +1,8 @@
 """Read the objects of a mirror with a long-lived `git cat-file --batch`.
 
-A blob takes 0.1 ms, against 2 ms with a process for each. Git ends when the process that started it
-ends in any way, because that closes git's input, which no other process inherits.
+Reading a blob takes 0.1 ms, compared with 2 ms if a process is started for each. Git ends when the
+process that started it ends in any way, because that closes git's input, which no other process
+inherits.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Self
 from codelode.errors import Unavailable
 from workers.pull import git
 
-#: Size of the blocks in which the unwanted rest of a large file is read, bytes.
+#: Size of the blocks in which the rest of a large file is read and discarded, bytes.
 _BLOCK_BYTES = 1 << 20
 
 
@@ -41,7 +42,7 @@ class Objects:
     def read(self, name: str, *, max_bytes: int = sys.maxsize) -> bytes | None:
         """Return the content of a file, by blob id or as `revision:path`; None if there is none.
 
-        Of a larger file, returns the first `max_bytes`. Raises Unavailable if git has ended; the
+        Returns the first `max_bytes` of a larger file. Raises Unavailable if git has ended; the
         reader cannot be used any more.
         """
         kind, content = self._ask(name, max_bytes)

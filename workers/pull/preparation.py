@@ -55,9 +55,9 @@ def update(
 ) -> RefName:
     """Update the mirror of the run's repository; return the branch that its source is on, if any.
 
-    A run that only writes new groups uses the mirror as it is, if there is one: its source may be
-    gone, and regrouping asks no host for thousands of repositories. The source of DEFAULT_REF may
-    have got a branch since, so that one is asked.
+    A run that only writes new groups uses the existing mirror, if there is one: its source may be
+    gone, and thousands of repositories may be regrouped. A run of DEFAULT_REF updates the mirror
+    nevertheless, because its detached source may have a branch now.
     Raises what `Mirrors.sync` raises; NotFound if the repository was removed, BeingRemoved while it
     is being removed.
     """
@@ -90,9 +90,9 @@ def prepare(
 ) -> Prepared:
     """Find changed files in the updated mirror; files to reprocess count as changed.
 
-    `checked_out` is what `update` returned. `rules` are those of the connection that the repository
-    belongs to, if any; its default ref then follows the default branch of its source. That of a
-    checkout does not: its user changes branches all the time. Raises what `Mirrors.resolve` and
+    `checked_out` is the result of `update`. `rules` are those of the connection that the repository
+    belongs to, if any. With them, its default ref follows the default branch of its source, unless
+    that is a checkout, in which the user often changes branches. Raises what `Mirrors.resolve` and
     `plan` raise, NotFound if the repository was removed.
     """
     repository = _registered(run, ledger)
@@ -124,7 +124,7 @@ def prepare(
     manifest = replace(
         manifest,
         patterns=patterns.digest,
-        # Stored chunks belong to another index, or are not marked with the default ref.
+        # The stored chunks belong to another index, or are not marked with the default ref.
         is_rebuild=not is_marked or not _is_same_index(status, fingerprint),
         makes_default=then != repository,
         is_pinned=then.is_pinned,
@@ -152,9 +152,9 @@ def _resolve(
 ) -> tuple[RefName, Revision]:
     """Return the ref to index, and its commit.
 
-    A run that names no ref indexes the default ref, whatever the source's default branch is now,
-    unless the default ref follows it. If the default ref has left the source, the source's default
-    branch takes its place.
+    A run without a ref indexes the default ref, even if the source has another default branch now,
+    unless the default ref follows that. If the source no longer has the default ref, its default
+    branch replaces it.
     """
     is_fixed = repository.is_pinned and not (follows and repository.follows_default)
     if is_fixed and _asks_for_default(run):
@@ -170,10 +170,10 @@ def _asks_for_default(run: Run) -> bool:
 def _with_default(repository: Repository, run: Run, ref: RefName, *, follows: bool) -> Repository:
     """Return the repository with the default ref that it has after the run.
 
-    The first run without a ref decides. Until then the ref that was indexed first is the default
-    one, because searches without a ref would find nothing otherwise. The HEAD of a detached source
-    is never pinned: it becomes a branch as soon as the source has one. A ref that somebody has
-    chosen (`codelode default`) stays the default one as long as the source has it.
+    The first run without a ref decides. Until then, the ref that was indexed first is the default,
+    because searches without a ref would otherwise find nothing. The HEAD of a detached source is
+    never pinned: a branch replaces it as soon as the source has one. A ref that was chosen with
+    `codelode default` stays the default as long as the source has it.
     """
     if run.ref != DEFAULT_REF and Reprocess.DEFAULT not in run.reprocess:
         return repository if repository.default_ref else replace(repository, default_ref=ref)
@@ -187,9 +187,9 @@ def _with_default(repository: Repository, run: Run, ref: RefName, *, follows: bo
 def _replaced(
     before: Repository, then: Repository, rules: RepositoryRules | None
 ) -> RefName | None:
-    """Return the default ref to remove, because the source has another default branch.
+    """Return the default ref to remove because the source has another default branch.
 
-    None if there is none, or if a rule selects it.
+    Returns None if there is none, or if a rule selects it.
     """
     is_other = before.default_ref != then.default_ref
     if rules is None or not (is_other and before.follows_default and then.follows_default):
@@ -218,7 +218,7 @@ def _notices(
     mirrors: Mirrors,
     checked_out: RefName,
 ) -> tuple[str, ...]:
-    """Return notices of what the caller may not expect about the ref that was indexed."""
+    """Return notices about what may be unexpected about the ref that was indexed."""
     default, name = then.default_ref, before.name
     found = []
     if before.default_ref not in ("", default):
@@ -247,7 +247,7 @@ def _departure(ref: RefName, then: Repository) -> str:
         return f"{ref} has left the source and is removed from the index"
     return (
         f"the default ref {ref} has left the source and stays in the index; "
-        f"`codelode default {then.name} HEAD` puts the source's default branch in its place"
+        f"`codelode default {then.name} HEAD` replaces it by the source's default branch"
     )
 
 
@@ -277,7 +277,7 @@ def _records(
 
 
 def _lacks_summaries(record: FileRecord) -> bool:
-    """Return whether summaries are missing, or none were made for lack of a language model."""
+    """Return whether summaries are missing, or there was no language model to make them."""
     has_none = record.chunks > 0 and not record.summaries
     return record.state is FileState.INDEXED and (record.summaries_missing > 0 or has_none)
 

@@ -9,10 +9,10 @@ from codelode.model import Revision, path_from_bytes
 from workers.pull import git
 from workers.pull.tree import checked
 
-#: Number of commits that are examined, without merges, which only repeat other changes.
+#: Number of commits that are examined. Merges do not count, because they only repeat changes.
 COMMITS = 200
 
-#: A commit that changed more files, such as a reformatting, is ignored.
+#: Maximum number of files of a commit; a larger one, such as a reformatting, is ignored.
 MOST_FILES = 200
 
 #: Time limit, seconds.

@@ -1,7 +1,7 @@
 """Describe the source of a mirror: how git may read it, its refs, and its default branch.
 
-The HEAD of a checkout says only what its user is working on. The default branch of a checkout is
-therefore that of its remote, else main or master, and only without these its HEAD.
+The HEAD of a checkout shows only the branch that its user works on. The default branch of a
+checkout is therefore that of its remote, else main or master, else its HEAD.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Source:
     url: str
     variables: Mapping[str, str] = field(repr=False)
     readable: Sequence[Path] | None = None
-    access: Header | SshIdentity | None = None  # kept, because its files are deleted with it
+    access: Header | SshIdentity | None = None  # kept here, because its files vanish with it
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ def refs_of(source: Source, call: Callable[..., bytes], *, max_refs: int) -> Ref
             f"{max_refs}"
         )
     head, commit = symbolic.get("HEAD", ""), objects.pop("HEAD", "")
-    is_known = source.is_checkout or head or not commit  # else the source is detached on purpose
+    is_known = source.is_checkout or head or not commit  # false: detached on purpose
     preferred = (*(_remote_defaults(symbolic) if source.is_checkout else (head,)), *_USUAL, head)
     default = next((one for one in preferred if one in objects), head) if is_known else ""
     checked_out = head if source.is_checkout else ""

@@ -19,7 +19,7 @@ SYMLINK = 0o120000
 SUBMODULE = 0o160000
 
 _REVISION = re.compile(r"[0-9a-f]{40}")
-#: Maximum number of paths of a commit, where no setting is given.
+#: Maximum number of paths of a commit if no setting is given.
 MAX_PATHS = 500_000
 #: Upper estimate of the bytes of a listed path, which has its mode, type, id, size, and name.
 _ENTRY_BYTES = 400
@@ -130,7 +130,7 @@ def _size(listed: bytes) -> int:
 
 
 def _entries(out: bytes) -> Iterator[bytes]:
-    """Yield the fields of NUL-terminated output, without a list of all of them."""
+    """Yield the fields of NUL-terminated output, without making a list of them."""
     start = 0
     while (end := out.find(b"\0", start)) >= 0:
         yield out[start:end]
@@ -138,7 +138,7 @@ def _entries(out: bytes) -> Iterator[bytes]:
 
 
 def checked(revision: Revision) -> str:
-    """Return the revision, checked not to be an option. Raises NotFound if it is no commit id."""
+    """Return the revision, which cannot be an option. Raises NotFound if it is not a commit id."""
     if not _REVISION.fullmatch(revision):
         raise NotFound(f"{revision!r} is not the id of a commit")
     return revision

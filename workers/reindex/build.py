@@ -105,7 +105,7 @@ class Build:
     """Builds the shadow index into `store`, and calls `tell` with its progress.
 
     `stored_summaries`: those of the published index. `shadow`: the index of `store`. `may_lack`:
-    whether files and summaries that cannot be copied to the new index may be missing from it.
+    whether the new index may lack files and summaries that cannot be copied.
     """
 
     ledger: Ledger
@@ -120,9 +120,9 @@ class Build:
     sleep: Callable[[float], None] = time.sleep
     may_lack: bool = False
     missing: dict[IndexedFile, str] = field(default_factory=dict)
-    #: Files that are left out, with the number of summaries that they would lose.
+    #: Files that are left out for now, with the number of summaries that they would lose.
     poorer: dict[IndexedFile, int] = field(default_factory=dict)
-    given_up: int = 0  # summaries that are missing from the new index, as the ledger was told
+    given_up: int = 0  # summaries that the new index lacks, as recorded in the ledger
     _unchanged: dict[RepositoryName, tuple[object, ...]] = field(default_factory=dict)
     _done: int = 0
     _total: int = 0
@@ -185,7 +185,7 @@ class Build:
         built = self.swap.built(place)
         records = {one.path: one for one in self.ledger.all(*place)}
         queries = sorted(filter(is_query, records.values()), key=lambda one: one.path)
-        groups = self.ledger.groups_of(repository.name)  # after the records, which came after them
+        groups = self.ledger.groups_of(repository.name)  # read after the records, set before them
         shaped_by = self._digest(queries) + "".join(groups)
         wanted = {path: one for path, one in records.items() if _is_held(one)}
         noted = ((path, _note(one, refs, shaped_by)) for path, one in wanted.items())
@@ -279,11 +279,11 @@ class Build:
         files: Mapping[IndexedFile, FileRecord],
         found: Mapping[IndexedFile, Content],
     ) -> dict[IndexedFile, int]:
-        """Return the files to leave out because they would lose summaries, with how many.
+        """Return the files to leave out, with the number of summaries that each would lose.
 
-        If it `may_lack` them, none is left out, and the files are invalidated in the ledger, so
-        that the next run of the ref reprocesses them. Raises Busy while a run is under way, because
-        the ledger cannot invalidate its files.
+        If it `may_lack` them, no file is left out. Instead, the files are invalidated in the
+        ledger, so that the next run of the ref reprocesses them. Raises Busy while a run is active,
+        because the ledger cannot invalidate its files.
         """
         lost = {
             file: files[file].summaries - one.summaries.made
@@ -295,8 +295,7 @@ class Build:
         if not self.ledger.invalidate(*place, [file.path for file in lost]):
             raise Busy(
                 f"{place[0]} loses {counted(sum(lost.values()), 'summary')}, which can be recorded "
-                "only between two runs: run the command again when the run that is under way has "
-                "ended"
+                "only between two runs: run the command again when the active run has ended"
             )
         self.given_up += sum(lost.values())
         return {}
@@ -342,7 +341,7 @@ class Build:
         )
 
     def _rounded(self, rows: Vectors) -> Vectors:
-        """Round vectors to half precision, as indexing does, so that both make the same index."""
+        """Round vectors to half precision, as indexing does, so that both give the same index."""
         return wire.load_vectors(wire.dump_vectors(rows), dim=self.embedder.dim)
 
     def _trying(self, work: Callable[[], T]) -> T:
@@ -366,15 +365,15 @@ class Build:
                 f"{counted(len(self.poorer), 'file')} would be lost, such as those of "
                 f"{file.repository} {file.path}: they cannot be read from the published index, and "
                 "the cache has lost them or their language model does not answer. Run the command "
-                "again when it answers, or go on without them with --skip-missing and have them "
-                "written again by `codelode enrich`"
+                "again when it answers, or leave them out with --skip-missing and write them again "
+                "with `codelode enrich`"
             )
         if self.missing:
             file, why = next(iter(self.missing.items()))
             raise Missing(
                 f"{counted(len(self.missing), 'indexed file')} cannot be copied, such as "
                 f"{file.repository} {file.path}: {why}; index their repositories and run the "
-                "command again, or go on without them with --skip-missing"
+                "command again, or leave them out with --skip-missing"
             )
 
 
@@ -392,15 +391,15 @@ def finish(ledger: Ledger, swap: IndexSwap, shadow: engine.ShadowIndex, *, publi
 def _settle(ledger: Ledger, swap: IndexSwap, *, before: str, after: str) -> None:
     """Replace the embedder's identity in the ledger's fingerprints after publishing.
 
-    The identity is the last part of a fingerprint. It is replaced with the separator before it,
-    because one identity may end like another.
+    The identity is the last part of a fingerprint. The separator before it is also matched, because
+    one identity may end like another.
     """
     ledger.restamp(f", {before}", f", {after}")
     swap.forget()
 
 
 def _is_held(record: FileRecord) -> bool:
-    """Return whether the old index may hold the file, also after an abandoned run."""
+    """Return whether the old index may have the file, even after an abandoned run."""
     is_held = record.state in (FileState.INDEXED, FileState.PENDING) or record.chunks > 0
     return bool(record.blob) and is_held
 
@@ -408,8 +407,8 @@ def _is_held(record: FileRecord) -> bool:
 def _note(record: FileRecord, refs: tuple[RefName, ...], shaped_by: str) -> str:
     """Return the note on a file; if it changes, the file is built again.
 
-    It has the blob, the number of summaries (which are added later, as by `codelode enrich`, and
-    never replaced), the digest of the queries with the groups, and whether the file is at the
+    It has the blob, the number of summaries (which may be added later, as by `codelode enrich`, but
+    are never replaced), the digest of the queries with the groups, and whether the file is at the
     default ref.
     """
     made = f"{record.summaries}/{record.summaries_missing}"

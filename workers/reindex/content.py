@@ -39,7 +39,7 @@ from workers.services import bound_memory
 #: Number of processes that parse.
 PARSERS = 2
 
-#: Longest wait for the start of the first process, which imports all parsers, seconds.
+#: Maximum time for the start of the first process, which imports all parsers, seconds.
 START_S = 120
 
 _NO_RUN = RunId("reindex")
@@ -56,7 +56,7 @@ class IndexedFile:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The parts of a file that go into the index."""
+    """The parts of a file that are stored in the index."""
 
     parsed: ParsedFile
     summaries: Summaries = NO_SUMMARIES
@@ -121,7 +121,7 @@ class Contents:
         return own_queries.of_repository(files, operators=self.operators, name=repository)
 
     def _source(self, repository: RepositoryName, query: FileRecord) -> bytes:
-        """Return the query's text; for one too large to read, blanks that are too large as well."""
+        """Return the query's text; if it is too large, blanks that are too large as well."""
         limit = own_queries.MAX_QUERY_BYTES
         if query.reason == ignore.TOO_LARGE and self.max_file_bytes >= limit:
             return b" " * (limit + 1)
@@ -148,7 +148,7 @@ class Contents:
     def _parse(
         self, files: Sequence[IndexedFile], own: OwnQueries
     ) -> dict[IndexedFile, bytes | str]:
-        """Parse in processes that may die; after a crash, one by one. A `str` is an error."""
+        """Parse in processes that may die; after a crash, file by file. A `str` is an error."""
         read = {file: self._read(file) for file in files}
         asked = {f: self._ask(f, d, own) for f, d in read.items() if isinstance(d, bytes)}
         made: dict[IndexedFile, bytes | str] = {f: d for f, d in read.items() if isinstance(d, str)}
@@ -217,7 +217,7 @@ def is_query(record: FileRecord) -> bool:
 
 
 def _started() -> None:
-    """Do nothing. To call it in another process imports this module there."""
+    """Do nothing. Calling it in another process imports this module there."""
 
 
 def _parse(data: bytes, path: str, own: OwnQueries, max_file_bytes: int) -> bytes | str:

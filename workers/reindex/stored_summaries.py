@@ -2,9 +2,9 @@
 
 The derived-value cache has most of them, but an entry may be evicted at any time, and its key needs
 the identity of the language model that wrote it, which may be unavailable or replaced. The
-published index has all summaries, unless it is of an older schema and cannot be read any more.
+published index has all summaries, unless it has an older schema and cannot be read any more.
 
-The port is asynchronous, as the gateway needs it, so an event loop is run here.
+The port is asynchronous because the gateway needs it so; this module runs an event loop for it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from codelode.errors import SchemaMismatch, Superseded
 from codelode.model import Chunk, FileKey, RefName, RepositoryName
 from codelode.ports import ChunkSearch
 
-#: Files per request: all of their chunks come in one answer, in which a server allows 10,000.
+#: Files per request: one answer has all of their chunks, and a server allows 10,000 of them.
 FILES = 8
 
 log = structlog.get_logger("workers")
@@ -30,7 +30,7 @@ class StoredSummaries:
     def __init__(self, open: Callable[[], ChunkSearch | None]) -> None:
         self._open = open
         self._search: ChunkSearch | None = None
-        self._is_readable = True  # as far as is known
+        self._is_readable = True  # until reading fails
         self._loop = asyncio.Runner()
 
     def of(

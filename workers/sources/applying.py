@@ -1,7 +1,7 @@
 """Apply a plan to the ledger: register, rename, and remove repositories, and start their runs.
 
-A renamed repository keeps its old name, from which searches are answered, until it is indexed under
-the new one. The runs that are started here begin after those that somebody waits for.
+A renamed repository also keeps its old name, under which searches find it, until it is indexed
+under the new one. The runs that are started here begin after those that a user waits for.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from workers.sources.reconcile import Step, is_replaced
 
 
 class Outbox(Protocol):
-    """Sends jobs. Raises Unavailable if it cannot; the periodic `reap` task sends them later."""
+    """Sends jobs. Raises Unavailable on failure; the periodic `reap` task then sends them later."""
 
     def pull(self, run: Run, *, is_late: bool = False) -> None:
         """Send the first job of a run. `is_late`: workers take it after all other runs."""
@@ -41,8 +41,8 @@ class PlanApplier:
     def apply(self, step: Step) -> Step:
         """Apply a step, and return it.
 
-        If the URL or name of the repository is not accepted, returns a conflict instead, and the
-        repository stays as it was.
+        If the URL or name of the repository is not accepted, returns a conflict instead, and does
+        not change the repository.
         """
         try:
             self._apply(step)
@@ -75,7 +75,7 @@ class PlanApplier:
         patterns = replaced.patterns if replaced else ALL_FILES
         label, present = replaced.label if replaced else self._rules.label, self._ledger.get(name)
         if present and present.label is not label and self._is_indexed(name):
-            # Until the run is done, the index has another repository that had this name.
+            # Until the run is done, the index has the content of another repository of this name.
             label = None
         register(
             self._ledger,
@@ -94,8 +94,8 @@ class PlanApplier:
     ) -> Repository | None:
         """Return a renamed repository as it is registered under its most recent former name.
 
-        A name whose first run failed is not registered any more, so the one before it counts. None:
-        the repository is new, or none of its former names is registered.
+        A name whose first run failed is not registered any more, so the name before it is used.
+        Returns None if the repository is new, or if none of its former names is registered.
         """
         former = (one.name for one in reversed(known.replaces))
         names = (*((before.name,) if before else ()), *former)
@@ -109,10 +109,10 @@ class PlanApplier:
             self._index(found.name, found.name)
 
     def _withdraw_label(self, name: RepositoryName) -> None:
-        """Remove a label that somebody has given to another repository that had this name.
+        """Remove a label that was given to another repository that had this name.
 
-        It does not get the label of the rules either, because until the run is done the index has
-        the content of the other repository.
+        The repository does not get the label of the rules either: until its run is done, the index
+        has the content of the other one.
         """
         if self._ledger.labels().get(name) is not self._rules.label:
             self._ledger.set_label(name, None)
@@ -147,7 +147,7 @@ class PlanApplier:
         for former in known.replaces:
             name = RepositoryName(former.name)
             found = self._ledger.get(name)
-            # If the URL differs, somebody has registered another repository under the name.
+            # If the URL differs, another repository has been registered under the name.
             if former not in left and (found is None or is_replaced(former, found.url)):
                 self._remove(name)
         return replace(known, replaces=left)

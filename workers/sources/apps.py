@@ -1,7 +1,7 @@
 """Get tokens with which a GitHub App reads an organisation; each is valid for an hour.
 
-The app signs a token of its own, and the host returns one for the installation. It is kept in
-memory only.
+The app signs a token for itself, for which the host returns a token of the installation. That token
+is kept only in memory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ async def token(
     now: float,
     permissions: Mapping[str, str] | None = None,
 ) -> Token:
-    """Have the host make a token. `rest`: the prefix of the paths of its REST API.
+    """Request a token from the host. `rest`: the prefix of the paths of its REST API.
 
     `permissions`: those of the app that the token gets, besides reading metadata; None: all.
     Raises Refused, Missing, Unavailable, and InvalidSettings.
@@ -62,7 +62,7 @@ async def token(
 
 
 class Authorization:
-    """Gives each request a valid token, and a new one after the host has refused one."""
+    """Adds a valid token to each request, and a new one after the host has refused one."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Read the repositories of an organisation on Azure DevOps.
 
 Source: "Azure DevOps Services REST API", 7.1, page "Repositories - List", as of November 2026.
-The list has no pages, and does not say when something was pushed. The answer to a wrong token is a
+The list has no pages, and does not show when something was pushed. The answer to a wrong token is a
 sign-in page with the status 203.
 """
 

@@ -54,11 +54,11 @@ async def repositories_of_server(
 ) -> AsyncIterator[ListedRepository]:
     """Yield the repositories of a project, or of the server, that the token reads.
 
-    The server does not say when something was pushed.
+    The server does not report when something was pushed.
     """
     project = quote(connection.organisation, safe="")
     path = f"/projects/{project}/repos" if project else "/repos"
-    # The list of a project includes archived repositories; that of the server does so on request.
+    # The list of a project includes archived repositories; that of the server only on request.
     params = _PAGE_OF_SERVER if project else {**_PAGE_OF_SERVER, "archived": "ALL"}
     async for row in host.rows(path, params, within="values"):
         yield _of_server(row, connection)

@@ -21,7 +21,7 @@ class Connector:
     repositories: Callable[[Host, Connection], AsyncIterator[ListedRepository]]
     permissions: Callable[[Host, Connection], Awaitable[HostPermissions]] | None = None
     #: Returns the repositories, given those of the last listing, without listing all; None if all
-    #: must be listed. The next complete listing has the changes that it misses.
+    #: must be listed. It may miss changes, which the next complete listing shows.
     changed: (
         Callable[
             [Host, Connection, Sequence[ListedRepository]],

@@ -1,13 +1,13 @@
 """Give git the token or the ssh key of the connection that a repository belongs to.
 
-A token is in the environment of one git process, as a header for the address of the connection
-alone. It is in no argument, URL, or file. Redirects are not followed (`workers.pull.git`).
+A token is only in the environment of one git process, as a header for the address of the
+connection. It is in no argument, URL, or file. Redirects are not followed (`workers.pull.git`).
 
 A connection may read more than those who register repositories may see. So git gets its token only
-for a repository that is followed, under the name under which it is followed.
+for a followed repository, and only under the name by which it is followed.
 
-The host makes a token for an app, which serves all runs that begin while it has enough time left
-and the host accepts it. It can read the content of repositories and nothing else.
+The token of an app comes from the host. It is used for all runs that begin while it is valid for
+long enough and the host accepts it. It can only read the content of repositories.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from workers.sources.reading import read_host
 
 log = structlog.get_logger("workers")
 
-#: An app's token that expires sooner is not given to another run, seconds.
+#: Time until its expiry below which an app's token is not given to another run, seconds.
 LEFT_S = 1_800.0
 
 #: The error of a run whose credentials are missing.
@@ -71,9 +71,9 @@ class GitCredentials:
         host has refused; if it has the token of an app, another token is made.
 
         Raises InvalidSettings if the secret is not where the sources file says, and Denied or
-        NotFound if the host gives an app no token. The log says more than the error, which becomes
-        the error of the run, so that others than admins read it. Raises Unavailable if the host
-        does not answer an app.
+        NotFound if the host gives an app no token. The log has more details than the error, because
+        others than admins can read the error of a run. Raises Unavailable if the host does not
+        answer an app.
         """
         following = self._file.chosen(lambda one: one.repositories and one.credential)
         owner = owner_of(repository.url, following.values())
@@ -141,7 +141,7 @@ def _header(connection: Connection, token: str) -> Header:
 
 
 def _authorization(kind: HostKind, token: str) -> str:
-    """Return how git presents a token to a kind of host: as a password, or as a bearer token."""
+    """Return the header by which git presents a token to a kind of host: Basic or Bearer."""
     if kind not in _USERS:
         return f"Bearer {token}"
     return f"Basic {base64.b64encode(f'{_USERS[kind]}:{token}'.encode()).decode()}"

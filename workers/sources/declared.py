@@ -15,7 +15,7 @@ log = structlog.get_logger("workers")
 
 
 class SourcesFile:
-    """The sources file, or its last good version; an empty path: there is none."""
+    """The sources file, or its last good version; an empty path means no file."""
 
     def __init__(self, path: str) -> None:
         self.path = Path(path).expanduser() if path else None
@@ -24,7 +24,7 @@ class SourcesFile:
         self._good: tuple[Connection, ...] | None = None
 
     def current(self) -> tuple[Connection, ...] | None:
-        """Return the connections in force; None: there never was a good version."""
+        """Return the connections in force; None if there never was a good version."""
         if self.path is None:
             return None
         problem = ""
@@ -32,7 +32,7 @@ class SourcesFile:
             self._follow(self.path)
         except InvalidSettings as exc:
             problem = f"{exc}; its last good version stays in force"
-            if problem != self.problem:  # else it was logged when the file was read before
+            if problem != self.problem:  # do not log the same problem at each reading
                 log.error("sources_file_rejected", error=str(exc))
         self.problem = problem
         return self._good
@@ -50,7 +50,7 @@ class SourcesFile:
 
 
 def owner_of(url: str, connections: Iterable[Connection]) -> Connection | None:
-    """Return the connection that a repository belongs to: the one with the longest address."""
+    """Return the connection that a repository belongs to: the match with the longest address."""
     found = [one for one in connections if _holds(one, url)]
     return max(found, key=lambda one: len(_address(one)), default=None)
 

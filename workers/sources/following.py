@@ -1,8 +1,8 @@
 """Follow the repositories of connections: list them at their hosts, plan, and apply the plan.
 
 - A listing that fails, for whatever reason, changes nothing and is reported.
-- One worker at a time works on a connection. If it dies half way, the next listing recognises what
-  it has registered by the URLs.
+- One worker at a time works on a connection. If it dies in between, the next listing recognises the
+  repositories that it has registered by their URLs.
 - `workers.sources.reconcile` plans, and `workers.sources.applying` applies the plan.
 """
 
@@ -67,7 +67,7 @@ log = structlog.get_logger("workers")
 #: listing on average.
 MOST_PARTIAL = 3
 
-#: Number of runs in which the last one of a repository is looked for: as many as the ledger keeps.
+#: Number of runs in which the last one of a repository is searched: as many as the ledger keeps.
 RUNS_LOOKED_AT = 1_000
 
 
@@ -80,7 +80,7 @@ class LastListing(NamedTuple):
 
 
 class SourceSync:
-    """Follows the connections in the sources file; an empty path: there are none."""
+    """Follows the connections in the sources file; an empty path means no file."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class SourceSync:
         )
 
     def run(self, name: str, outbox: Outbox) -> None:
-        """Do what is due for a connection; nothing if another worker holds it."""
+        """Do what is due for a connection, unless another worker has its lease."""
         connection, owner = self._followed().get(name), uuid4().hex
         if connection is None or not self._states.hold(name, owner, for_s=HOLD_S):
             return
@@ -130,10 +130,10 @@ class SourceSync:
             self._states.release(name, owner)
 
     def cancel_queued(self, name: RepositoryName, gone: Collection[RefName]) -> None:
-        """Cancel queued runs of refs that have left the source: they would fail for lack of them.
+        """Cancel queued runs of refs that the source no longer has: these runs would fail.
 
-        A listing starts runs of all indexed refs before the source is asked which it still has.
-        None of them begins while the run that calls this is active.
+        A listing starts runs of all indexed refs before it is known which of them the source still
+        has. None of them begins while the run that calls this is active.
         """
         for run in self._ledger.recent(EVERYTHING.only([name]), limit=RUNS_LOOKED_AT):
             if run.state is RunState.QUEUED and run.ref in gone:
@@ -174,7 +174,7 @@ class SourceSync:
             self._finish(state, owner, state.outcome, left)
 
     def _former_names_in_use(self, known: Sequence[FollowedRepository]) -> Collection[str]:
-        """Return former names for which somebody started a run after the repository was renamed.
+        """Return former names for which a run was started after the repository was renamed.
 
         They stay until the next listing, because another repository may have the name now.
         """
@@ -246,7 +246,7 @@ class SourceSync:
         """Return all repositories of the connection; one that is listed twice counts once.
 
         A partial listing reads only what has changed since the last one, and keeps the rest of it.
-        `is_asked`: somebody has asked for the listing, so it must not be partial.
+        `is_asked`: the listing was requested, so it must not be partial.
         """
         if connection.kind is HostKind.URLS:
             return hostless.urls(connection)
@@ -311,8 +311,8 @@ class SourceSync:
     def _is_entrusted(self, name: str) -> bool:
         """Return whether the list of repositories for which git may use the token is stored.
 
-        It is missing after a backup was restored, and after an upgrade from a version that kept
-        none. The next listing stores it, but may be hours away, or fail.
+        It is missing after a backup was restored, and after an upgrade from a version that did not
+        store it. The next listing stores it, but may fail or be hours away.
         """
         if name not in self._entrusted:
             known = self._states.known(name)
@@ -342,7 +342,7 @@ class SourceSync:
         )
 
     def _never_indexed(self, names: Sequence[RepositoryName]) -> set[str]:
-        """Return those of the names that were never indexed because their last run failed.
+        """Return the names that were never indexed because their last run failed.
 
         `names`: repositories whose last run is not among the RUNS_LOOKED_AT newest ones, as when
         thousands of repositories are registered at once. The ledger may have dropped these runs.
@@ -386,9 +386,9 @@ def _unchanged(
 ) -> int:
     """Return the number of consecutive listings without news; `outcome` is that of the last one.
 
-    It stays 0 for a host that does not say what was pushed, because its listings cannot show that
-    there is no news; there, single repositories are compared less often (`reconcile`). A requested
-    listing does not count, because it says nothing about the interval.
+    It stays 0 for a host that does not report pushes, because its listings cannot show that there
+    is no news; instead, each unchanged repository is checked less often (`reconcile`). A requested
+    listing does not count, because it does not come at the usual interval.
     """
     shows_news = all(one.pushed for one in listed) and outcome.rules == state.outcome.rules
     if has_news(steps) or not shows_news:

@@ -1,10 +1,10 @@
 """Read the repositories of a Gitea or Forgejo server, and their permissions.
 
-Permissions need the token of an administrator; for repositories, any token will do.
+Permissions need the token of an administrator; repositories can be listed with any token.
 
-The server itself says what each account may read: the token acts for the account (`Sudo`). So the
-server itself applies the rights by team, unit, organisation, and collaboration. Its API for the
-permission of a single collaborator is wrong for those who read through a team with some units only.
+The token acts for each account (`Sudo`), so the server itself applies the rights by team, unit,
+organisation, and collaboration. Its API for the permission of a single collaborator is not used: it
+is wrong for those who read through a team that has only some units.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _PAGE: Params = {"limit": 100}
 _SEARCH: Params = {**_PAGE, "sort": "id", "order": "asc"}
 _LATEST: Params = {**_PAGE, "sort": "updated", "order": "desc"}
 
-#: Maximum number of seconds by which an update may be older than one that was listed before it: its
-#: time is set by the process that makes it, and it is listed only when that has ended.
+#: Maximum time by which an update may be older than one that was listed before it, seconds: its
+#: time is set when a process starts to make it, but it is listed only when that process has ended.
 _LATE_S = 60.0
 
 
@@ -49,10 +49,11 @@ async def changed(
 ) -> Sequence[ListedRepository] | None:
     """Return the repositories, given those of the last listing: one request if nothing changed.
 
-    A repository that was pushed to or created is the latest updated one, so it is on the first
-    pages. If any other came or went, the number of repositories differs, and None is returned. A
-    name, state, visibility, topics, or default branch may change without an update, which is seen
-    on these pages only. A mirror has the time of its last commit, so all mirrors are listed.
+    Repositories that were pushed to or created are the latest updated ones, so they are on the
+    first pages. If others were added or removed, their number differs, and None is returned. A
+    change of name, state, visibility, topics, or default branch may not count as an update, and is
+    only found on these pages. The update time of a mirror is that of its last commit, so all
+    mirrors are listed.
     """
     newest = max((_updated(one) for one in before if not one.is_mirror), default=None)
     if newest is None:
@@ -121,8 +122,8 @@ async def permissions(host: Host, connection: Connection) -> HostPermissions:
         for user in users:
             account = str(user["id"])
             built.account(account, emails[account])
-            # The server decides what restricted users see of what is public, and not everyone sees
-            # the public repositories of a private organisation.
+            # The server decides which public repositories restricted users see, and not everyone
+            # sees the public repositories of a private organisation.
             needs_all = user["restricted"] or has_hidden_public
             params = _SEARCH if needs_all else {**_SEARCH, "is_private": "true"}
             if not needs_all:

@@ -134,7 +134,7 @@ class _Reading:
         return members, owners
 
     async def _collaborators(self, row: Mapping[str, Any]) -> list[str]:
-        """Return the direct collaborators; none if the token may not see them."""
+        """Return the direct collaborators; empty if the token may not see them."""
         found = row["collaborators"]
         if found is None:
             return []
@@ -154,12 +154,12 @@ class _Reading:
                 group.create_task(self._team(f"{self._path}/teams/{quote(team['slug'], safe='')}"))
 
     async def _team(self, path: str) -> None:
-        """Add what a team reads; its list of members includes those of its child teams."""
+        """Add what a team reads. Its list of members includes those of its child teams."""
         members = await self._ids(f"{path}/members", _PAGE)
         self._built.grant_all(members, await self._ids(f"{path}/repos", _PAGE))
 
     async def _ids(self, path: str, params: Params) -> list[str]:
-        """Return the ids of a list; none, with a note, if it is gone or hidden from the token."""
+        """Return the ids of a list. If it is gone or hidden, note that and return none."""
         with self._host.list_may_be_withheld():
             return [str(row["id"]) async for row in self._host.rows(path, params)]
         return []

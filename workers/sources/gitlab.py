@@ -21,7 +21,7 @@ from workers.sources.pages import Pages, Params
 _PAGE: Params = {"per_page": 100}
 _BY_ID: Params = {**_PAGE, "pagination": "keyset", "order_by": "id", "sort": "asc"}
 
-#: The least access level of members that read the code of a project: Reporter.
+#: The lowest access level of members that can read the code of a project: Reporter.
 _READS_CODE = 20
 
 
@@ -33,8 +33,8 @@ def host(connection: Connection, token: str, pages: Pages) -> Host:
 async def repositories(host: Host, connection: Connection) -> AsyncIterator[ListedRepository]:
     """Yield the projects that the token reads, except those marked for deletion.
 
-    Their sizes cost the host much, so they are asked for only if a rule needs them. The time of the
-    last activity may be an hour late.
+    Their sizes are expensive for the host, so they are requested only if a rule needs them. The
+    time of the last activity may be an hour late.
     """
     rules = connection.repositories
     params: Params = {"statistics": "true"} if rules and rules.max_size_bytes else {}
@@ -89,7 +89,7 @@ def _projects(host: Host, connection: Connection, more: Params | None = None) ->
 async def _accounts(
     host: Host, connection: Connection, built: PermissionsBuilder
 ) -> tuple[list[str], list[str]]:
-    """Add the accounts of the server; return all of them, and those that are no external users.
+    """Add the accounts of the server; return all of them, and those that are not external users.
 
     External users see no internal projects.
     """

@@ -1,6 +1,6 @@
-"""List the repositories of connections that are no code hosts: a list of URLs, or a folder.
+"""List the repositories of connections that are not code hosts: a list of URLs, or a folder.
 
-They do not say when something was pushed, so repositories are indexed again at the intervals in
+They do not report pushes, so repositories are indexed again at the intervals in
 `workers.sources.reconcile`, which costs a `git ls-remote` for an unchanged one. A repository is
 identified by its address.
 """
@@ -23,7 +23,7 @@ _PACKED = re.compile(rb" refs/(?:heads|tags)/")
 #: The HEAD of a repository that is on no branch: a commit, by SHA-1 or SHA-256.
 _DETACHED = re.compile(rb"[0-9a-f]{40}")
 
-#: Maximum number of bytes that are read of a file of refs; one that lists that many has a commit.
+#: Maximum number of bytes that are read of a file of refs; a larger file lists a commit.
 _MAX_BYTES = 100_000
 
 
@@ -58,9 +58,9 @@ def _is_repository(entry: os.DirEntry[str]) -> bool:
 def _is_empty(repository: Path) -> bool:
     """Return whether a repository has no commit on a branch, a tag, or its HEAD.
 
-    Its files are looked at, because git would take a process per repository and listing. False for
-    those that cannot be read or keep their refs elsewhere: linked worktrees and reftables. Their
-    runs say what is wrong.
+    Reads its files, because git would need a process per repository and listing. Returns False if
+    they cannot be read, or if the refs are elsewhere: in linked worktrees and reftables. The runs
+    of such repositories report what is wrong.
     """
     inside = repository / ".git"
     if inside.is_file():
@@ -82,7 +82,7 @@ def _has_file(folder: Path) -> bool:
 
 
 def _beginning(file: Path) -> bytes:
-    if not file.is_file():  # also a pipe, from which reading would not end
+    if not file.is_file():  # not a pipe either: reading it might not end
         return b""
     with file.open("rb") as opened:
         return opened.read(_MAX_BYTES)

@@ -29,25 +29,26 @@ from codelode.loopback import is_loopback
 from workers.sources.limits import Budgets, asked_pause
 from workers.sources.pages import HeldPage, Page, Pages, Params
 
-#: Requests at once; hosts limit clients that send more.
+#: Maximum number of requests at once; hosts limit clients that send more.
 AT_ONCE = 8
-#: Longest wait for a connection and between parts of an answer, seconds.
+#: Maximum wait for a connection and between parts of an answer, seconds.
 TIMEOUT_S = 30.0
-#: Largest answer: a page of 100 repositories takes up to 1 MB.
+#: Maximum size of an answer, bytes: a page of 100 repositories takes up to 1 MB.
 MAX_BYTES = 16 << 20
-#: Attempts per request, and the first and longest pause between them, seconds.
+#: Number of attempts per request, and the first and the maximum pause between them, seconds.
 ATTEMPTS = 5
 FIRST_PAUSE_S = 0.5
 MAX_PAUSE_S = 30.0
-#: Longest pause that a host may ask for; beyond it the sync fails and begins again later, seconds.
+#: Maximum pause that a host may request, seconds; beyond it, the sync fails and is tried later.
 MAX_ASKED_PAUSE_S = 120.0
-#: Requests of one sync, repeated ones included. Reading 10,000 repositories takes up to 20,000.
+#: Maximum number of requests of a sync, including repeated ones. Reading 10,000 repositories takes
+#: up to 20,000.
 MAX_REQUESTS = 200_000
 #: The status codes of accepted answers.
 _ANSWERED = (httpx.codes.OK, httpx.codes.CREATED, httpx.codes.NOT_MODIFIED)
 #: The status codes of refusals, unless the answer reports a rate limit.
 _REFUSED = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
-#: Maximum number of characters of the host's own message that an error quotes.
+#: Maximum number of characters of the host's message that an error quotes.
 _QUOTED_CHARS = 200
 
 
@@ -81,8 +82,8 @@ class Host:
     headers: Mapping[str, str] = field(repr=False)
     pages_held: Pages
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    requests: int = 0  # that were sent
-    budgets: Budgets = field(default_factory=Budgets)  # of requests
+    requests: int = 0  # number of requests sent
+    budgets: Budgets = field(default_factory=Budgets)  # the host's limits of requests
     withheld: list[str] = field(default_factory=list)  # why lists of readers could not be read
     #: Returns the header Authorization of a request, given the one that the host refused, if any;
     #: None: `headers` have it.
@@ -125,7 +126,7 @@ class Host:
         headers: Mapping[str, str] | None = None,
         within: str = "",
     ) -> AsyncIterator[Any]:
-        """Yield the rows of a list, page by page. `within`: the field of a page that holds them."""
+        """Yield the rows of a list, page by page. `within`: the field of a page that has them."""
         async for page in self.pages(path, params, headers=headers, within=within):
             for row in page.rows:
                 yield row
@@ -138,7 +139,7 @@ class Host:
         headers: Mapping[str, str] | None = None,
         within: str = "",
     ) -> AsyncIterator[Page]:
-        """Yield the pages of a list. `within`: the field of a page that holds the rows."""
+        """Yield the pages of a list. `within`: the field of a page that has the rows."""
         following: Params | None = params or {}
         while following is not None:
             page = await self._page(path, following, headers or {})
@@ -183,8 +184,8 @@ class Host:
         headers: Mapping[str, str],
         body: object = None,
     ) -> _Answer:
-        """Send a request until it is answered or refused for good."""
-        refused = ""  # the header that may have expired meanwhile
+        """Send a request until it is answered or finally refused."""
+        refused = ""  # the header that was refused because it may have expired
         for attempt in range(1, ATTEMPTS + 1):
             failure: CodelodeError
             sent = await self._authorized(headers, refused)
@@ -237,7 +238,7 @@ class Host:
                 return _Answer(answer.status_code, answer.headers, bytes(content))
 
     async def _pause(self, attempt: int, asked_s: float | None, failure: Unavailable) -> None:
-        """Wait as long as the host asks, or else longer after each attempt; with random jitter."""
+        """Wait as long as the host asks, else longer after each attempt; with random jitter."""
         if asked_s is not None and asked_s > MAX_ASKED_PAUSE_S:
             raise Unavailable(f"{failure}; it asks to wait for {asked_s:.0f} s") from failure
         longest_s = min(MAX_PAUSE_S, FIRST_PAUSE_S * 2**attempt)
@@ -279,8 +280,8 @@ def _json(answer: _Answer, name: str) -> Any:
 def _following(headers: httpx.Headers) -> Params | None:
     """Return the parameters of the next page.
 
-    Only the parameters are taken from the link: its address may be another spelling of the host's,
-    or that of another server, which must not get the token.
+    Only the parameters are taken from the link: its address may be spelt differently, or be that of
+    another server, which must not get the token.
     """
     links = httpx.Response(200, headers=headers).links
     url = links.get("next", {}).get("url")
@@ -294,7 +295,7 @@ def _total(headers: httpx.Headers) -> int | None:
 
 
 def _continued(document: Any, params: Params) -> Params | None:
-    """Return the parameters of the next page that the document names, as those of Bitbucket do."""
+    """Return the parameters of the next page from the document, as on Bitbucket."""
     if not isinstance(document, dict):
         return None
     if isinstance(url := document.get("next"), str):
@@ -306,7 +307,7 @@ def _continued(document: Any, params: Params) -> Params | None:
 
 
 def _may_grow(page: Page, params: Params) -> bool:
-    """Return whether another page may come to follow this one without changing it.
+    """Return whether a page may be added after this one without changing it.
 
     The ETag of a full last page stays the same when the list gets more rows.
     """

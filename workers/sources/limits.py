@@ -15,18 +15,18 @@ class _Names(NamedTuple):
     """The names of the headers with a rate limit."""
 
     allowed: str  # requests in a period
-    left: str  # of these
+    left: str  # how many of these are left
     resets_at: str  # when the next period begins, seconds since the epoch
     resource: str  # what the limit is for
 
 
-#: Bitbucket Data Center sends the first ones without a time; Bitbucket Cloud, without what is left.
+#: Bitbucket Data Center sends the first kind without `reset`; Bitbucket Cloud, without `remaining`.
 _HEADERS = (
     _Names(*(f"x-ratelimit-{name}" for name in ("limit", "remaining", "reset", "resource"))),
     _Names(*(f"ratelimit-{name}" for name in ("limit", "remaining", "reset", "name"))),  # GitLab
 )
 
-#: Accepted numbers are below 10^12: no limit is larger, and a larger time is not in seconds.
+#: Numbers below 10^12 are accepted: no limit is larger, and a larger time is not in seconds.
 _NUMBER = re.compile(r"[0-9]{1,12}")
 
 
@@ -50,7 +50,7 @@ def asked_pause(
 
 
 class Budgets:
-    """Keeps what a host said last about each of its limits."""
+    """Keeps the last reported state of each limit of a host."""
 
     def __init__(self) -> None:
         self._told: dict[str, RequestBudget] = {}

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-#: Maximum number of pages that are cached, in memory, and of bytes that all of them have.
+#: Maximum number of pages that are cached in memory, and maximum size of all of them, bytes.
 PAGES_HELD = 5_000
 MAX_HELD_BYTES = 64 << 20
 

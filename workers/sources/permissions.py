@@ -1,6 +1,6 @@
-"""Read the permissions of code hosts, so that everyone finds what they may read at the host.
+"""Read the permissions of code hosts, so that everyone finds exactly what they may read there.
 
-- 401, 403, and 404 revoke: nobody but admins sees the repositories of the connection.
+- 401, 403, and 404 revoke: only admins still see the repositories of the connection.
 - 429, 5xx, and a host that does not answer change nothing, until the permissions reach their age
   limit.
 - The state is replaced as a whole, and only by the worker that holds the connection.
@@ -41,7 +41,7 @@ NO_FILE = (
 
 
 class PermissionSync:
-    """The permission sync of the connections in the sources file; an empty path: there are none."""
+    """Syncs the permissions of the connections in the sources file; an empty path means no file."""
 
     def __init__(
         self, path: str, states: PermissionStates, *, now: Callable[[], float] = time.time
@@ -52,7 +52,7 @@ class PermissionSync:
         self._pages = Pages()
 
     def due(self) -> tuple[str, ...]:
-        """Follow the sources file, and return the connections that are to be read now."""
+        """Read the sources file if it has changed, and return the connections that are due."""
         known, now = self._followed(), self._now()
         return tuple(
             state.declared.name
@@ -75,8 +75,8 @@ class PermissionSync:
     def _followed(self) -> Mapping[str, Connection]:
         """Return the connections to sync: those of the file, or of its last good version.
 
-        Without a file, what is declared stays declared: if only this worker lacks the setting,
-        the repositories of a connection must not fall back to their labels.
+        Without a file, the stored declarations stay: if only this worker lacks the setting, the
+        repositories of a connection must not fall back to their labels.
         """
         if self._file.path is None:
             self._states.report(NO_FILE if self._states.states() else "")
@@ -158,4 +158,4 @@ def _notice(withheld: list[str]) -> str:
     if not withheld:
         return ""
     lists = "1 list" if len(withheld) == 1 else f"{len(withheld)} lists"
-    return f"{lists} of readers could not be read, so nobody has rights from them: {withheld[0]}"
+    return f"{lists} of readers could not be read, so they grant no rights: {withheld[0]}"

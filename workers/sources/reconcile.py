@@ -1,4 +1,4 @@
-"""Plan what to do so that the followed repositories are those that a code host lists.
+"""Plan the changes after which the followed repositories are those that a code host lists.
 
 Nothing is read or changed here; `workers.sources.applying` applies the plan.
 
@@ -22,8 +22,8 @@ from codelode.model import RepositoryName
 from codelode.repository_rules import ListedRepository, RepositoryRules
 from codelode.repository_sources import Action, Change, FollowedRepository, FormerName, fraction
 
-#: How many repositories may be removed at once without a confirmation: this number, or this share
-#: of all if that is more.
+#: Number of repositories that may be removed at once without a confirmation: this number, or this
+#: share of all, whichever is more.
 MAX_UNCONFIRMED = 3
 MAX_UNCONFIRMED_SHARE = 0.5
 
@@ -31,14 +31,14 @@ MAX_UNCONFIRMED_SHARE = 0.5
 #: may be late to report one (GitLab, up to an hour), and a run may have failed.
 REFRESH_S = 86_400.0
 
-#: How many times the interval between checks of a repository doubles while a check finds no news,
-#: if its host does not report pushes: it is checked at each listing, then at every second, then at
-#: every fourth. A repository whose only runs failed is also tried at every fourth listing, because
-#: thousands of them would keep the workers busy.
+#: Number of times that the interval between checks of a repository doubles while checks find no
+#: news, if its host does not report pushes: it is checked at each listing, then at every second,
+#: then at every fourth. A repository whose runs have all failed is also tried at every fourth
+#: listing, because thousands of them would keep the workers busy.
 MAX_DOUBLINGS = 2
 
-#: Largest part of its interval by which a check may come early, which spreads the checks of many
-#: repositories, and lets a listing that is itself early still count as due.
+#: Maximum part of its interval by which a check may come early. This spreads the checks of many
+#: repositories, and a listing that is slightly early still counts as due.
 CHECK_JITTER = 0.25
 
 
@@ -52,9 +52,9 @@ class Registered:
 
     urls: Mapping[RepositoryName, str]
     followed_elsewhere: Collection[str] = ()  # by other connections
-    #: Names that no connection follows and that are indexed, so whoever registered them had the
-    #: credentials to read them. Other names are not adopted: whoever chose such a name may see it,
-    #: and would see a repository that only the secret of the connection can read.
+    #: Names that are indexed and that no connection follows: the user who registered such a name
+    #: had the credentials to read it. Other names are not adopted: a user who can see such a name
+    #: would then see a repository that only the secret of the connection can read.
     adoptable: Collection[str] = ()
     failed: Collection[str] = ()  # the last run failed
     never_indexed: Collection[str] = ()  # the last run failed long ago, or the ledger has none
@@ -68,9 +68,9 @@ class Step:
     change: Change
     known: FollowedRepository | None  # after the change; None: it is not followed any more
     before: FollowedRepository | None = (
-        None  # None: it was not followed, or the step leaves it as it is
+        None  # None: it was not followed, or the step does not change it
     )
-    is_reused: bool = False  # its name was another repository's, whose label must not apply to it
+    is_reused: bool = False  # another repository had its name; the label of that must not apply
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def changes(steps: Sequence[Step]) -> tuple[Change, ...]:
 def has_news(steps: Sequence[Step]) -> bool:
     """Return whether the steps follow from a change at the host or in the rules.
 
-    That a repository is compared once a day, or tried again after a failed run, is not news.
+    A daily check of a repository, or another attempt after a failed run, is not news.
     """
     return any(map(_is_news, steps))
 
@@ -123,8 +123,8 @@ def reconcile(
     """Return a plan after which exactly the listed repositories that the rules select are followed.
 
     `listed` must be complete. `is_confirmed`: removals do not wait for a confirmation. `is_asked`:
-    somebody has asked for the listing, so repositories for which the host does not report pushes
-    are all checked now.
+    the listing was requested, so all repositories are checked for which the host does not report
+    pushes.
     """
     comparing = _Comparing(registered, rules, now, is_asked=is_asked)
     comparing.names_before = {name for one in known for name in _names(one)}
@@ -189,8 +189,8 @@ class _Comparing:
             renamed = replace(started, name=name, replaces=(*known.replaces, former))
             self._step(Action.RENAME, renamed, known, f"was {known.name}")
         elif known.name not in self._registered.urls and known.name != name:
-            # It is not registered any more, and its name differs from that at the host because
-            # somebody may have chosen it: see `Registered.adoptable`.
+            # It is not registered any more, and its name is not derived from that at the host: a
+            # user may have chosen it, so it is not reused (see `Registered.adoptable`).
             self.add(listed)
         elif known.name not in self._registered.urls:
             self._step(
@@ -215,7 +215,7 @@ class _Comparing:
             self._step(Action.REGISTER, new, None, listed.url)
             return
         elif _location(self._registered.urls[name]) == _location(listed.url):
-            # A repository that leaves had this address, so the name was followed already.
+            # A repository that is removed now had this address, so the name is followed already.
             action = Action.UPDATE if name in self.leaving else Action.ADOPT
             self._step(action, new, None, listed.url, is_reused=name in self.names_before)
             return
@@ -267,7 +267,7 @@ class _Comparing:
         return self._every_s * listings * (1 - early)
 
     def _checked(self, known: FollowedRepository, listed: ListedRepository) -> FollowedRepository:
-        """Return a repository of which a run is started to look for news."""
+        """Return a repository for which a run is started to check for news."""
         unchanged = min(known.unchanged + 1, MAX_DOUBLINGS) if self._is_unchanged(known) else 0
         seen = self._registered.digests.get(known.name, "")
         return replace(_started(known, listed), seen=seen, unchanged=unchanged)
@@ -302,7 +302,7 @@ class _Comparing:
 
 
 def _started(known: FollowedRepository, listed: ListedRepository) -> FollowedRepository:
-    """Return a repository with what the host says of the state that a run started now indexes."""
+    """Return a repository with the host's facts about the state that a run started now indexes."""
     return replace(known, pushed=listed.pushed, default_branch=listed.default_branch)
 
 
@@ -336,13 +336,13 @@ def is_replaced(former: FormerName, url: str) -> bool:
 
 
 def _is_foreign(known: FollowedRepository, registered: Registered, *urls: str) -> bool:
-    """Return whether somebody has registered another repository under the name."""
+    """Return whether another repository has been registered under the name."""
     url = registered.urls.get(RepositoryName(known.name))
     return url is not None and _location(url) not in map(_location, (known.url, *urls))
 
 
 def _conflict(known: FollowedRepository, registered: Registered) -> Step:
-    """Return the step that stops following a repository whose name another one has now."""
+    """Return the step that stops following a repository whose name another one has taken."""
     url = registered.urls[RepositoryName(known.name)]
     return Step(Change(Action.CONFLICT, known.name, f"this is the name of {url} now"), None)
 
@@ -374,7 +374,7 @@ def _spoken(seconds: float) -> str:
 def _guarded(
     leaving: Sequence[Step], known: Sequence[FollowedRepository], *, lists_none: bool
 ) -> tuple[list[Step], str]:
-    """Return the steps, and why their removals wait for a confirmation; empty: they do not.
+    """Return the steps, and why their removals wait for a confirmation; empty if they do not.
 
     All removals wait if there are too many, or if the host lists nothing at all.
     """
@@ -395,7 +395,7 @@ def _waiting(step: Step) -> Step:
 
 
 def _plan(steps: Sequence[Step], waiting: str) -> Plan:
-    """Return the plan; a former name that another repository has now is not removed."""
+    """Return the plan, without removals of former names that other repositories have now."""
     names = {one.name for one in known_after(steps)}
     return Plan(tuple(_without(step, names) for step in steps), waiting)
 

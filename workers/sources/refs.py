@@ -27,7 +27,7 @@ class RefRules:
         self._file = SourcesFile(path)
 
     def __call__(self, url: str) -> RepositoryRules | None:
-        """Return the rules for a repository; None: no branch and no tag is named for it."""
+        """Return the rules for a repository; None if they name no branches and no tags."""
         rules = self.of(url)
         return rules if rules and (rules.branches or rules.tags) else None
 

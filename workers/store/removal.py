@@ -1,6 +1,6 @@
 """Remove what is stored of a ref; other refs keep what they share with it.
 
-The file records of the ref say what the index holds, so they are deleted last, by the caller. A
+The file records of the ref list what the index has of it, so the caller deletes them last. A
 removal that was interrupted begins again and finds the rest.
 """
 
@@ -14,7 +14,7 @@ from codelode.ledger import Ledger
 from codelode.model import DEFAULT_REF, FileChunks, RefName, RepositoryName
 from codelode.ports import ChunkStore, DependencyGraph, ReferenceIndex, SymbolTable
 
-#: Files that are removed in one batch, during which the index cannot be swapped.
+#: Number of files that are removed in one batch, during which the index cannot be swapped.
 FILES_AT_ONCE = 500
 
 
@@ -31,8 +31,8 @@ def remove_ref(
     """Remove the chunks of the ref, and the edges, symbols, and references of its files.
 
     `writing` opens the chunk store for a batch. DEFAULT_REF as a ref stands for the commit of a
-    source whose HEAD was detached. Nothing is removed for it, because the runs of the branch that
-    is now the default ref have taken over what it stored.
+    source whose HEAD was detached. Nothing is removed for it, because its entries now belong to the
+    branch that is the default ref.
     """
     if ref == DEFAULT_REF:
         return

@@ -30,8 +30,8 @@ from codelode.model import (
 from codelode.ports import ChunkStore, DependencyGraph, ReferenceIndex, SymbolTable
 from codelode.vectors import Vectors
 
-#: Raise it whenever what graph, symbol table, or reference index store for the same parse changes,
-#: or its format: the next run of each ref then stores all of its files again.
+#: Raise it whenever graph, symbol table, or reference index store something else for the same parse
+#: result, or in another format: the next run of each ref then stores all of its files again.
 TABLES_VERSION = "2"
 
 
@@ -56,7 +56,7 @@ class StoredFile:
 
 
 def refs_of(ref: RefName, *, default: str) -> tuple[RefName, ...]:
-    """Return the refs that mark the chunks of a ref: DEFAULT_REF too when it is the default one."""
+    """Return the refs that mark the chunks of a ref: also DEFAULT_REF if it is the default ref."""
     return tuple({ref, DEFAULT_REF} if ref == default else {ref})
 
 
@@ -88,7 +88,7 @@ def _by_refs(
 
 
 def file_chunks(file: StoredFile) -> FileChunks:
-    """Return what the chunk store holds of the file; a removed file has no chunks."""
+    """Return the chunks of the file for the chunk store; a removed file has none."""
     if file.parsed is None or file.vectors is None:
         return FileChunks(file.repository, file.path, file.refs)
     chunks = locate(
@@ -118,6 +118,6 @@ def _record(file: StoredFile, chunks: int) -> FileRecord:
 
 
 def _remark(health: FileHealth) -> str:
-    """Return what is wrong with a file that is indexed nevertheless; empty: nothing."""
+    """Return what is wrong with a file that is indexed nevertheless; empty if nothing is."""
     errors = counted(health.errors, "syntax error") if health.errors else ""
     return "; ".join(part for part in (errors, health.detail) if part)

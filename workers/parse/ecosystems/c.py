@@ -1,4 +1,4 @@
-"""Resolve headers of C, C++, Objective-C, CUDA: beside the file, then the nearest of the path."""
+"""Resolve headers of C, C++, Objective-C, CUDA: next to the file, then the nearest of that path."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def statements(text: str) -> Statements:
 
 
 def resolve(imp: Import, path: str, layout: Layout) -> Resolved:
-    """Resolve a header; one in quotes is looked for beside the file first."""
+    """Resolve a header; if it is in quotes, first look next to the file."""
     name = imp.module.strip('<>"')
     is_quoted = imp.module.startswith('"')
     if not is_quoted and "/" not in name and name.removesuffix(".h") in _STANDARD:
@@ -43,11 +43,11 @@ def resolve(imp: Import, path: str, layout: Layout) -> Resolved:
     found = [file for file in layout.ending(tail) if is_quoted or _is_public(file, tail)]
     found = list(likely(path, found))
     chosen = nearest_to(path, _in_include_folders(found, tail) or found)
-    return Resolved((chosen,) if chosen else (), keys)  # a nearer one may come
+    return Resolved((chosen,) if chosen else (), keys)  # a nearer header may be added later
 
 
 def _is_public(file: str, tail: str) -> bool:
-    """Return whether `<tail>` may mean the file: a bare name only in a folder of public headers."""
+    """Return whether `<tail>` may be the file; a bare name must be at the root or in `include`."""
     root = _root(file, tail)
     return "/" in tail or not root or posixpath.basename(root) in _INCLUDE_FOLDERS
 

@@ -1,4 +1,4 @@
-"""Resolve namespaces of C# to the files of the folder that they have by convention."""
+"""Resolve C# namespaces to the files of the folder that corresponds to them by convention."""
 
 from __future__ import annotations
 

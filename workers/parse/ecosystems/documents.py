@@ -1,9 +1,9 @@
 """Parse untrusted XML and YAML.
 
 Nothing is expanded. XML with a document type is refused, because it may define entities and default
-attributes; namespaces are not looked up, because the parser copies them for every tag. A YAML alias
-becomes the same object as the value that it names. The nesting of YAML is bounded, because the
-parser takes time quadratic in the depth and recurses.
+attributes; namespaces are not resolved, because the parser would copy them for every tag. A YAML
+alias becomes the same object as the value that it names. The nesting of YAML is bounded, because
+the parser recurses and takes time quadratic in the depth.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from xml.parsers import expat
 
 import yaml
 
-#: Deepest nesting of collections in YAML. Deployed files have fewer than 20 levels.
+#: Maximum nesting of collections in YAML. Deployed files have fewer than 20 levels.
 MAX_DEPTH = 100
 
 
 def xml(text: str) -> ElementTree.Element:
     """Return the root element; the tags in it have no namespaces.
 
-    Raises ValueError if the text is no XML or has a document type.
+    Raises ValueError if the text is not XML or has a document type.
     """
     builder = ElementTree.TreeBuilder()
     parser = expat.ParserCreate()
@@ -54,7 +54,7 @@ def word(element: ElementTree.Element, path: str) -> str:
 def yaml_document(text: str) -> Any:
     """Return the first document as mappings, lists, and texts; every scalar is a text.
 
-    Raises ValueError if the text is no YAML or is nested too deeply.
+    Raises ValueError if the text is not YAML or is nested too deeply.
     """
     try:
         _check_depth(text)

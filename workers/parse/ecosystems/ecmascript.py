@@ -1,6 +1,6 @@
 """Resolve JavaScript and TypeScript modules by Node's rules, tsconfig aliases, and workspaces.
 
-Built files are not in git, so an entry in `dist` is looked for where its source must be.
+Built files are not in git, so an entry in `dist` is resolved to its probable source.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def resolve(imp: Import, path: str, layout: Layout) -> Resolved:
 
 
 def _bases(module: str, path: str, layout: Layout) -> Iterator[str]:
-    """Yield the places where a module without a leading dot may be."""
+    """Yield the possible places of a module without a leading dot."""
     yield from _aliased(module, path, layout)
     yield from _of_packages(module, path, layout)
     if module.startswith(_ALIASES):
@@ -166,7 +166,7 @@ def _stems(base: str) -> list[str]:
 
 
 def _file(base: str, layout: Layout) -> str | None:
-    """Return the module at a place: as written, with an extension, or the folder's index."""
+    """Return the file of a module: as written, with an extension, or the folder's index."""
     stem, extension = posixpath.splitext(base)
     written = [stem + meant for meant in _WRITTEN.get(extension, ())]
     for path in (*written, base, *(base + suffix for suffix in _EXTENSIONS)):
@@ -326,7 +326,7 @@ def _entry(place: str, facts: Facts, subpath: str, layout: Layout) -> str | None
 def _entries(place: str, facts: Facts, subpath: str, layout: Layout) -> Iterator[str]:
     """Yield the places that a subpath of a package may mean.
 
-    First those that the package declares, each with the source of a built file; then usual ones.
+    Those that the package declares come first, with the sources of built files; then usual ones.
     """
     for target in _declared(facts, subpath):
         yield _normal(posixpath.join(place, target))

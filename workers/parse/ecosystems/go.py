@@ -1,7 +1,7 @@
-"""Resolve packages of Go: a package is a folder, and means all files in it.
+"""Resolve Go packages: a package is a folder with all files in it.
 
 Every file of a package is compiled, so an edge to a single one would be wrong. Tests are left out;
-of a folder with more than MAX_PACKAGE_FILES files the first ones count.
+of a folder with more than MAX_PACKAGE_FILES files, only the first ones count.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def resolve(imp: Import, path: str, layout: Layout) -> Resolved:
 
 
 def packages(imp: Import) -> Iterator[str]:
-    """Yield every prefix that may be a module's path; only its publisher knows which one is."""
+    """Yield every prefix that may be a module's path; the import does not show which one is."""
     parts = imp.module.split("/")
     if "." in parts[0]:
         yield from (f"go:{'/'.join(parts[:n])}" for n in range(2, min(len(parts), 6) + 1))

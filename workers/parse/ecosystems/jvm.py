@@ -1,6 +1,6 @@
 """Resolve Java, Kotlin, Scala and Groovy classes by package and file name, across source sets.
 
-A wildcard import means all files of the package, which may be spread over platforms and modules.
+A wildcard import refers to all files of the package, which may be in several platforms and modules.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from workers.parse.ecosystems.statement import by_pattern
 EXTENSIONS = (".java", ".kt", ".scala", ".groovy", ".kts")
 _PLATFORM = ("java.", "javax.", "kotlin.", "scala.", "jdk.", "sun.")
 _WILDCARDS = ("*", "_")
-#: Scala's wildcard for given instances, which may be listed beside names.
+#: Scala's wildcard for given instances, which may be in a list with names.
 _GIVEN = "given"
 
-#: Parts of a package's name under which it is published: the fewest, and one more than the most.
+#: Range of the number of parts of a package's name under which it is published, end exclusive.
 _MIN_PARTS, _END_PARTS = 2, 5
 _SOURCE_ROOT = re.compile(r"(?:^|/)src/(?:main|commonMain|jvmMain)/(?:java|kotlin|scala)/")
 
@@ -85,7 +85,7 @@ def _class(parts: Sequence[str], path: str, layout: Layout) -> str | None:
     """Return the file of a class, or of the class that encloses the named class or member."""
     for length in range(len(parts), max(len(parts) - 3, 1), -1):
         if length < len(parts) and not parts[length - 1][:1].isupper():
-            break  # a package: its members are files of their own
+            break  # a package: each of its members has its own file
         tail = "/".join(parts[:length])
         found = [file for ext in EXTENSIONS for file in layout.ending(tail + ext)]
         if found:
@@ -94,10 +94,10 @@ def _class(parts: Sequence[str], path: str, layout: Layout) -> str | None:
 
 
 def _namesake(parts: Sequence[str], path: str, layout: Layout) -> str | None:
-    """Return the file in the package whose name is most like the member's.
+    """Return the file in the package whose name is most similar to the member's.
 
-    For `IntIdTable` that is `IdTable.kt`: Kotlin and Scala allow several classes, and functions, in
-    a file.
+    For `IntIdTable` that is `IdTable.kt`: in Kotlin and Scala, a file may have several classes and
+    functions.
     """
     name = parts[-1].lower()
     found = [
@@ -139,7 +139,7 @@ def _package(parts: Sequence[str], path: str, layout: Layout) -> Resolved:
 
 
 def _rank(folder: str, path: str) -> tuple[bool, bool, int, str]:
-    """Order folders: those of all platforms, then the file's own platform, then the near ones."""
+    """Order folders: common code first, then the file's own platform, then by nearness."""
     common = {"common", "commonMain", "main", "shared"}
     parts = set(folder.split("/"))
     own = parts & {"jvm", "js", "native", "posix", "jvmMain", "jsMain"} & set(path.split("/"))

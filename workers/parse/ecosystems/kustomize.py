@@ -1,7 +1,7 @@
 """Read the bases, files, patches and images that kustomizations consist of.
 
-A base is a file, or a folder with a kustomization of its own. Inline patches are left out: their
-`path` is one inside an object, and begins with a slash.
+A base is a file, or a folder with another kustomization. Inline patches are left out: their `path`
+points into an object, and begins with a slash.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _items(text: str, field: re.Match[str], kind: str) -> References:
 
 
 def _named(text: str, start: int, end: int) -> References:
-    """Read patches by path, and the files that maps and secrets are made of: `key=file`."""
+    """Read patches by path, and the files that config maps and secrets contain: `key=file`."""
     for found in _PATH.finditer(text, start, end):
         if not found.group(1).startswith("/"):
             yield found.start(1), found.group(1), "file"

@@ -23,10 +23,10 @@ from workers.parse.ecosystems.manifests import Facts
 
 _REGULAR = 0o100000
 
-#: Maximum number of files that an import of a package means; of a larger package the first by name.
+#: Maximum number of files that an import of a package refers to: the first by name.
 MAX_PACKAGE_FILES = 32
 
-#: Maximum number of manifests that are read of one repository.
+#: Maximum number of manifests that are read of a repository.
 MAX_MANIFESTS = 20_000
 
 
@@ -153,7 +153,7 @@ _Value = TypeVar("_Value")
 def per_layout(
     compute: Callable[Concatenate[Layout, _Arguments], _Value],
 ) -> Callable[Concatenate[Layout, _Arguments], _Value]:
-    """Cache the values of a function of a layout, by its arguments, as long as the layout lives."""
+    """Cache the results of a function of a layout, by its arguments, with the layout."""
 
     @wraps(compute)
     def computed(layout: Layout, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Value:
@@ -219,7 +219,7 @@ def read(
     )
 
 
-#: Folders of other people's code, whose manifests do not describe this repository.
+#: Folders of third-party code, whose manifests do not describe this repository.
 _FOREIGN = ("node_modules/", "vendor/", "third_party/", ".venv/", "site-packages/")
 
 
@@ -239,7 +239,7 @@ def below(folder: str, rest: str) -> str:
 
 
 def package_files(files: Sequence[str], *, but: str) -> tuple[str, ...]:
-    """Return the files of a package that an import means, without the importing file."""
+    """Return the files of a package that an import refers to, without the importing file."""
     return tuple(file for file in files if file != but)[:MAX_PACKAGE_FILES]
 
 
@@ -259,7 +259,7 @@ _APART = ("test", "tests", "spec", "testing", "fixtures", "testdata", "mock", "m
 
 
 def likely(path: str, found: Sequence[str]) -> Sequence[str]:
-    """Return the files that are no tests or fixtures; all of them if `path` is one itself."""
+    """Return the files that are not tests or fixtures; all of them if `path` is one itself."""
     if _is_apart(path):
         return found
     return [one for one in found if not _is_apart(one)]
@@ -270,7 +270,7 @@ def _is_apart(path: str) -> bool:
 
 
 def nearest_to(path: str, found: Collection[str]) -> str | None:
-    """Return the path that shares most folders with `path`, then the shortest, then the first."""
+    """Return the path that shares the most folders with `path`; of several, the shortest."""
     if not found:
         return None
     return min(found, key=lambda one: (-parts_in_common(path, one), len(one), one))

@@ -1,7 +1,7 @@
 """Extract the facts of manifests: names of modules and packages, aliases, roots, dependencies.
 
-Each reader takes the text of one manifest and returns its facts; a text that cannot be read has
-none. Only facts that change how imports resolve, or the names of a repository, are kept, so that a
+Each reader takes the text of one manifest and returns its facts; an unreadable text has none. Only
+facts that affect how imports resolve, or which names a repository publishes, are kept, so that a
 version bump changes nothing. JSON, TOML, XML, and YAML are read by parsers, other formats by
 regular expressions. The time is linear in the size of any text: no expression begins with
 `^\\s*`, which would scan a run of blank lines once per line, and none looks for an end that may be
@@ -19,14 +19,13 @@ from typing import Any
 
 from workers.parse.ecosystems import documents
 
-#: Largest manifest that is read, bytes; larger ones are data.
+#: Maximum size of a manifest, bytes; larger files are data.
 MAX_MANIFEST_BYTES = 1_000_000
 
-#: Maximum number of dots in one line of TOML; a line of dotted keys needs fewer than ten, one of a
-#: list more.
+#: Maximum number of dots in a line of TOML: dotted keys have fewer than ten, lists may have more.
 MAX_KEY_PARTS = 1_000
 
-#: Maximum number of facts of one kind in one manifest; a manifest with more is generated.
+#: Maximum number of facts of one kind in a manifest; a manifest with more is generated.
 MAX_FACTS = 2_000
 
 
@@ -75,8 +74,8 @@ def loose_json(text: str) -> Any:
     return json.loads(_TRAILING_COMMA.sub(lambda found: found.group(1) or found.group(2), without))
 
 
-#: Strings and unfinished comments are kept. A string without its end is one match too, or each of
-#: its escaped quotes would be taken for the start of another.
+#: Strings and unfinished comments are kept. A string without an end also matches, because otherwise
+#: each of its escaped quotes would be taken for the start of a string.
 _STRING = r'"(?:[^"\\\n]|\\.)*"?'
 _JSON_NOISE = re.compile(rf"({_STRING}|/\*(?!.*?\*/).*)|//[^\n]*|/\*.*?\*/", re.DOTALL)
 _TRAILING_COMMA = re.compile(rf"({_STRING})|,\s*([}}\]])")
@@ -163,7 +162,7 @@ _GO_USED = re.compile(
 
 
 def _toml(text: str) -> dict[str, Any]:
-    """Parse TOML. Raises ValueError for a line that may hold a key of very many parts.
+    """Parse TOML. Raises ValueError for a line that may have a key with very many parts.
 
     The parser takes time quadratic in the parts of a key: 105 s for one of 450,000.
     """
@@ -225,7 +224,7 @@ def _pom(text: str, path: str) -> Facts:
     )
 
 
-#: A word, which names a configuration if `_CONFIGURATION` is in it, and the coordinates after it.
+#: A word, which names a configuration if it contains `_CONFIGURATION`, and coordinates after it.
 _ADDED = re.compile(
     r"^[^\S\n]*(\w+)[\s(]+(?:platform\()?[\"']([\w.-]+:[\w.-]+)", re.MULTILINE | re.IGNORECASE
 )
@@ -323,14 +322,14 @@ def _pubspec(text: str, path: str) -> Facts:
 
 
 def _compose(text: str, path: str) -> Facts:
-    """Read the names under which services build images, and other repositories use them."""
+    """Read the names of the images that services build, under which other repositories use them."""
     services = _object(_object(documents.yaml_document(text)).get("services")).values()
     images = (_text(one.get("image")) for one in map(_merged, services) if "build" in one)
     return Facts("image", pairs=_pairs({image(one): "." for one in images if one}))
 
 
 def _merged(value: Any) -> Mapping[str, Any]:
-    """Return a mapping with the entries of the one that it merges: `<<: *default`."""
+    """Return a mapping together with the entries that it merges: `<<: *default`."""
     own = _object(value)
     return {**_object(own.get("<<")), **own}
 
@@ -348,7 +347,7 @@ def _workflow(text: str, path: str) -> Facts | None:
 
 
 def _tags(workflow: Any) -> Iterator[str]:
-    """Yield the names that the steps of a workflow give to images, one or several in a text."""
+    """Yield the names that the steps of a workflow give to images; a text may have several."""
     for job in _object(_object(workflow).get("jobs")).values():
         for step in _list(_object(job).get("steps")):
             given = _object(_object(step).get("with"))

@@ -12,8 +12,7 @@ from codelode.model import Import
 from workers.parse.ecosystems.layout import Layout, above, likely, nearest_to
 from workers.parse.ecosystems.resolution import EXTERNAL, Resolved, Resolver, at, first, inside
 
-#: Maximum number of imported names that are looked up as modules; the rest of a longer list is
-#: ignored.
+#: Maximum number of imported names that are looked up as modules; further names are ignored.
 _MAX_NAMES = 16
 
 
@@ -33,7 +32,7 @@ def dotted(*suffixes: str, roots: tuple[str, ...] = ()) -> Resolver:
     def _by_tail(tail: str, path: str, layout: Layout) -> str | None:
         if not tail:
             return None
-        if "/" not in tail:  # a name alone means a file of a root, not any file of that name
+        if "/" not in tail:  # a name alone refers to a file of a root, not any file of that name
             folders = (*above(posixpath.dirname(path)), *roots)
             places = (posixpath.join(root, tail + end) for root in folders for end in suffixes)
             return first(layout, places)
@@ -44,7 +43,7 @@ def dotted(*suffixes: str, roots: tuple[str, ...] = ()) -> Resolver:
 
 
 def by_path(*suffixes: str, roots: tuple[str, ...] = ("",), anywhere: bool = False) -> Resolver:
-    """Make a resolver of paths: beside the file, then below the roots, then anywhere."""
+    """Make a resolver of paths: next to the file, then below the roots, then anywhere."""
 
     def resolve(imp: Import, path: str, layout: Layout) -> Resolved:
         folder = posixpath.dirname(path)

@@ -1,4 +1,4 @@
-"""Resolve modules of Python below the roots that the interpreter would have in its path.
+"""Resolve Python modules below the roots that the interpreter would have in its path.
 
 A root never lies inside a package: `import json` in `flask/app.py` is not `flask/json`. Modules of
 the standard library are external even if the repository has one of the same name.
@@ -21,8 +21,7 @@ _FILES = ("/__init__.py", ".py", "/__init__.pyi", ".pyi", ".pyx", ".pxd")
 _INSIDE = ("__init__.py",)  # of the root
 _CUSTOMARY_ROOTS = ("src", "lib", "python")
 
-#: Maximum number of imported names that are looked up as modules; the rest of a longer list is
-#: ignored.
+#: Maximum number of imported names that are looked up as modules; further names are ignored.
 MAX_NAMES = 64
 
 _COMMENT = re.compile(r"#[^\n]*")
@@ -43,7 +42,7 @@ def statements(text: str) -> Statements:
 
 
 def resolve(imp: Import, path: str, layout: Layout) -> Resolved:
-    """Resolve the submodules that are named, and the module itself if a name is no submodule."""
+    """Resolve the named submodules, and the module itself if a name is not a submodule."""
     module = imp.module.lstrip(".")
     level = len(imp.module) - len(module)
     parts = module.split(".") if module else []
@@ -98,7 +97,7 @@ def _module(base: str, layout: Layout) -> str | None:
 
 @per_layout
 def _roots(layout: Layout, folder: str) -> tuple[str, ...]:
-    """Return path prefixes of roots: folders above the file that are no packages, and `src`."""
+    """Return path prefixes of roots: folders above the file that are not packages, and `src`."""
     roots: dict[str, None] = {}
     for around in above(folder):
         if posixpath.join(around, "__init__.py") not in layout:

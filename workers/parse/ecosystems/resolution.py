@@ -1,8 +1,8 @@
 """Define the result of resolving an import, and the keys under which unresolved imports wait.
 
-An import that found no file, or not the likeliest one, is stored under a few short keys. Every
-path has keys too: when a file appears, the files that wait for one of its keys are resolved again.
-Importers of a file that disappears are known from its edges and need no key.
+An import that resolved to no file, or not to the likeliest one, is stored under a few short keys.
+Every path has keys too: when a file is added, the files that wait for one of its keys are resolved
+again. Importers of a removed file are known from its edges and need no key.
 
     =src/a/util     the module at this place: `src/a/util.ts`, `src/a/util/index.js`
     ^requests       a package of this name at some root: a new folder or module of that name
@@ -26,7 +26,7 @@ _INDEX = frozenset({"__init__", "index", "mod", "lib", "main", "init", "package"
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The files of the repository that an import means, and the keys it waits under.
+    """The files of the repository that an import refers to, and the keys under which it waits.
 
     An import without targets is external to the repository, or its file is missing.
     """
@@ -37,7 +37,7 @@ class Resolved:
 
 EXTERNAL = Resolved()
 
-#: An import, the path of its file, and the layout → the files it means.
+#: An import, the path of its file, and the layout → the files that it refers to.
 Resolver = Callable[[Import, str, Layout], Resolved]
 
 
@@ -52,13 +52,13 @@ def first(layout: Layout, places: Iterable[str]) -> str | None:
 
 
 def inside(path: str) -> str:
-    """Return the path without `..`; empty when it leads out of the repository."""
+    """Return the path without `..`; empty if it leads out of the repository."""
     normal = posixpath.normpath(path)
     return "" if normal.startswith(("..", "/")) or normal == "." else normal
 
 
 def beside(path: str, written: str) -> str | None:
-    """Return the place that `written` means from the folder of `path`; None outside the repository.
+    """Return `written` relative to the folder of `path`; None outside the repository.
 
     The root is the empty text.
     """

@@ -1,4 +1,4 @@
-"""Resolve files of Ruby below the load paths around the file and below the `lib` of each gem."""
+"""Resolve Ruby files below the load paths around the file and below the `lib` of each gem."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def resolve(imp: Import, path: str, layout: Layout) -> Resolved:
     crate = _crate(first, path, layout)
     if crate is not None:
         return _module(crate, parts, layout, owner=True)
-    local = _module(inner, [first, *parts], layout)  # a module declared beside it
+    local = _module(inner, [first, *parts], layout)  # a module declared in the same file
     return local if local.targets else Resolved(keys=(f"^{first}", *local.keys[:1]))
 
 
@@ -83,7 +83,7 @@ def packages(imp: Import) -> Iterator[str]:
 
 
 def _is_target(path: str) -> bool:
-    """Return whether the file is a crate of its own: `tests/a.rs`, `src/bin/c.rs`."""
+    """Return whether the file is a separate crate: `tests/a.rs`, `src/bin/c.rs`."""
     return posixpath.basename(posixpath.dirname(path)) in ("tests", "examples", "benches", "bin")
 
 
@@ -108,7 +108,7 @@ def _crate(name: str, path: str, layout: Layout) -> str | None:
 
 
 def _module(base: str, parts: Sequence[str], layout: Layout, *, owner: bool = False) -> Resolved:
-    """Return the file of the longest path that is a module; the rest names an item in it.
+    """Return the file of the longest path that is a module. The rest of the path names an item.
 
     With `owner`, an item may be in the module of `base` itself.
     """

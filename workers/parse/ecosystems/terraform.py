@@ -1,4 +1,4 @@
-"""Resolve modules of Terraform: local ones are folders; others are in git or in a registry."""
+"""Resolve Terraform modules: local ones are folders; others are in git or in a registry."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workers.parse.ecosystems.layout import MAX_PACKAGE_FILES, Layout
 from workers.parse.ecosystems.resolution import EXTERNAL, Resolved, beside, repository_key
 from workers.parse.ecosystems.statement import References
 
-#: How far into a module block its source is looked for, characters.
+#: Number of characters of a module block in which its source is searched.
 _MAX_SOURCE_CHARS = 4_000
 _MODULE = re.compile(r"^module\s+\"[^\"]*\"\s*\{", re.MULTILINE)
 _SOURCE = re.compile(r"^[^\S\n]*+source\s*+=\s*+\"([^\"]++)\"", re.MULTILINE)
@@ -35,7 +35,7 @@ def resolve(imp: Import, path: str, layout: Layout) -> Resolved:
 
 
 def packages(imp: Import) -> Iterator[str]:
-    """Yield the repository of a git address, or of a registry's module by the naming rule."""
+    """Yield the repository of a git address, or that of a registry module, by its naming rule."""
     source = imp.module.split("?")[0]
     if source.startswith("."):
         return

@@ -24,7 +24,7 @@ from workers.parse.ecosystems.resolution import (
 )
 from workers.parse.ecosystems.statement import References
 
-#: Characters on each side of a chart dependency's address in which its name is looked for.
+#: Number of characters on each side of a chart dependency's address in which its name is searched.
 _CHART_WINDOW_CHARS = 300
 
 _LINE = re.compile(
@@ -36,7 +36,7 @@ _KINDS = {"uses": "uses", "image": "image", "build": "build", "context": "build"
 
 
 def references(text: str) -> References:
-    """Read the references of one file; its content tells which format it has."""
+    """Read the references of one file; its format is recognised by its content."""
     is_pipeline = re.search(r"^include:", text, re.MULTILINE) is not None
     is_chart = re.search(r"^apiVersion:\s*[\"']?v[12]\b", text, re.MULTILINE) is not None
     is_action = "uses:" in text
@@ -75,7 +75,7 @@ def _included(text: str) -> References:
             yield block.start(1) + item.start(1), f"/{item.group(1).lstrip('/')}", "file"
 
 
-#: Kind of reference → the files that a path may mean below it.
+#: Kind of reference → the files below its path that it may refer to.
 _INSIDE = {
     "build": ("Dockerfile", "Containerfile"),
     "uses": ("action.yml", "action.yaml", ""),

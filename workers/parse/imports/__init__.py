@@ -1,10 +1,10 @@
 """Read the imports of a file, and resolve them to files of the repository.
 
-`read` and `references` return what is written, from the content alone; `bounded` limits it. `links`
-resolves it to edges and is pure too: edges depend on the file's path and on the `Layout` of the
-commit, never on what is indexed. `dependents` finds the unchanged files whose edges a run makes
-stale, by lookups in what is indexed (`IndexLookups`); `concerns_others` tells whether there can be
-any. `published` returns the packages that other repositories may import.
+`read` and `references` return imports as they are written, from the content alone; `bounded` limits
+their number. `links` resolves them to edges, and is pure too: edges depend on the file's path and
+on the `Layout` of the commit, never on what is indexed. `dependents` finds the unchanged files
+whose edges a run makes stale, by lookups in the index (`IndexLookups`); `concerns_others` returns
+whether there can be any. `published` returns the packages that other repositories may import.
 """
 
 from workers.parse.ecosystems.layout import Layout, Layouts

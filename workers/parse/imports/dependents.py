@@ -1,7 +1,8 @@
 """Find the unchanged files whose imports a commit makes stale.
 
-They import a file that was added or deleted, or resolve by a manifest that changed. They join the
-run as ordinary work; their parses are cached, so they only cost storing. A first run has none.
+They import a file that was added or deleted, or their imports depend on a manifest that changed.
+They become ordinary files of the run; their parse results are cached, so only storing them costs
+time. A first run has none.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from workers.parse.ecosystems.manifests import is_manifest
 from workers.parse.ecosystems.resolution import keys_of_path
 from workers.parse.language_rules import RULES
 
-#: Extensions for which a name means the nearest file of that name.
+#: Extensions for which a name refers to the nearest file of that name.
 _RIVALS = tuple({extension for rules in RULES.values() for extension in rules.rivals})
 
 
 @dataclass(frozen=True, slots=True)
 class IndexLookups:
-    """Lookups in what the index holds of the ref before the run."""
+    """Lookups in the index of the ref as it is before the run."""
 
     exists: Callable[[Sequence[str]], frozenset[str]]
     incoming: Callable[[Sequence[str]], Mapping[str, Sequence[Edge]]]
@@ -77,7 +78,7 @@ def _waiting(added: frozenset[str], layout: Layout, known: IndexLookups) -> set[
 
 
 def _rivals(added: frozenset[str], layout: Layout) -> list[str]:
-    """Return files whose importers may now mean a new, nearer file instead.
+    """Return files whose importers may now refer to a new, nearer file instead.
 
     These are the files of the same name, and those of the same package if the new file is the first
     in its folder.

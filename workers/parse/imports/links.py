@@ -31,11 +31,11 @@ from workers.parse.imports.statements import is_sound
 from workers.parse.imports.subjects import subjects_of
 from workers.parse.language_rules import rules_of
 
-#: Maximum number of names of one external import.
+#: Maximum number of names of an external import.
 MAX_IMPORTED = 64
 
-#: Longest time for resolving the imports of a file, seconds of processor time. Real files take
-#: milliseconds, but one import may be looked for among all files of its name, or by thousands of
+#: Time limit for resolving the imports of a file, seconds of processor time. Real files take
+#: milliseconds, but one import may be compared with all files of its name, or with thousands of
 #: rules in manifests.
 RESOLVING_S = 2.0
 
@@ -53,7 +53,7 @@ class Links:
 def links(path: str, parsed: ParsedFile, *, layout: Layout, time_s: float = RESOLVING_S) -> Links:
     """Return one edge per distinct target and kind. A file never depends on itself.
 
-    What is not resolved within `time_s` of processor time is left out, which is logged.
+    Imports that are not resolved within `time_s` of processor time are left out and logged.
     """
     with deadline.calling(min(time_s, RESOLVING_S), time.thread_time):
         resolved = _resolved(path, parsed, layout)
@@ -69,7 +69,7 @@ def links(path: str, parsed: ParsedFile, *, layout: Layout, time_s: float = RESO
 
 
 def resolve(imp: Import, *, path: str, language: str, layout: Layout) -> Resolved:
-    """Return the files that an import of the file at `path` means, possibly that file itself."""
+    """Return the files that an import in the file at `path` refers to, possibly itself."""
     resolver = dependencies.resolve if _is_dependency(imp) else rules_of(language).resolve
     if resolver is None or not is_sound(imp):
         return EXTERNAL
@@ -90,7 +90,7 @@ _Resolved = Sequence[tuple[Import, Resolved]]
 
 
 def _resolved(path: str, parsed: ParsedFile, layout: Layout) -> _Resolved:
-    """Return the imports of a file with what they mean, until the time for resolving is over."""
+    """Resolve the imports of a file until the time limit is reached."""
     known: dict[tuple[str, tuple[str, ...]], Resolved] = {}
     resolved: list[tuple[Import, Resolved]] = []
     for imp in parsed.imports:
@@ -109,7 +109,7 @@ def _resolved(path: str, parsed: ParsedFile, layout: Layout) -> _Resolved:
 def _subjects(
     path: str, parsed: ParsedFile, imported: Sequence[str], layout: Layout
 ) -> tuple[tuple[str, ...], str]:
-    """Return the files that a test is about; if there is none, the name that one would have."""
+    """Return the files that a test is about; if there is none, the name that it would have."""
     if parsed.category is not Category.TEST:
         return (), ""
     try:
@@ -145,5 +145,5 @@ def _modules(imp: Import, keys: Sequence[str]) -> Iterator[Module]:
 
 
 def _source(name: str, targets: Sequence[str]) -> str:
-    """Return the target that an imported name comes from: the file of that name, or the first."""
+    """Return the target that defines an imported name: the file of that name, or the first."""
     return next((target for target in targets if stem(target) == name), targets[0])

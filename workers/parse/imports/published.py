@@ -1,4 +1,4 @@
-"""Find the packages that a repository publishes, to which imports of other repositories lead.
+"""Find the packages that a repository publishes, so that imports elsewhere resolve to them.
 
 Published packages and external imports have keys of the same form, `<ecosystem>:<name>`, so that
 matching them is a lookup:
@@ -17,8 +17,7 @@ from workers.parse.ecosystems.layout import Layout
 from workers.parse.ecosystems.manifests import Facts
 from workers.parse.ecosystems.resolution import repository_key
 
-#: Maximum number of packages of one repository; a repository with more publishes something other
-#: than packages.
+#: Maximum number of packages of a repository; one with more does not publish real packages.
 MAX_PUBLISHED = 5_000
 
 

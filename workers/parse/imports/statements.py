@@ -2,8 +2,8 @@
 
 An import is a line or two in every language, so its text is read by the regular expressions of its
 ecosystem's module. Formats without import statements (YAML, manifests, prose) are read as a whole.
-Only the content and the family decide what is read, not the path, so that equal files give equal
-imports.
+The result depends only on the content and the family, not on the path, so that equal files give
+equal imports.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from workers.parse.ecosystems import kustomize
 from workers.parse.lines import Lines
 from workers.parse.rules import Rules
 
-#: A longer import statement is not written by hand.
+#: Maximum size of an import statement, bytes; longer ones are not written by hand.
 MAX_IMPORT_BYTES = 20_000
 
-#: Maximum number of imports of one file; the rest of a file with more is left out.
+#: Maximum number of imports of a file; the others are left out.
 MAX_IMPORTS = 5_000
-#: A longer text is not the name of a module.
+#: Maximum length of the name of a module.
 MAX_MODULE_CHARS = 1_000
 
-#: Maximum number of references of one text; a text with more is generated.
+#: Maximum number of references of a text; a text with more is generated.
 MAX_REFERENCES = 2_000
-#: A longer text is data, characters.
+#: Maximum length of a text, characters; a longer one is data.
 MAX_CHARS = 400_000
 
 
@@ -56,7 +56,7 @@ def read(nodes: Sequence[Node], rules: Rules, lines: Lines) -> tuple[Import, ...
 def bounded(found: Iterable[Import]) -> tuple[Import, ...]:
     """Return the first MAX_IMPORTS imports whose modules may exist.
 
-    Nested statements may repeat their prefix many times.
+    Without a limit, nested statements could repeat a long prefix many times.
     """
     return tuple(islice((one for one in found if is_sound(one)), MAX_IMPORTS))
 
@@ -65,7 +65,7 @@ def is_sound(imp: Import) -> bool:
     return 0 < len(imp.module) <= MAX_MODULE_CHARS and "\0" not in imp.module
 
 
-#: Beginnings of imports that are expressions; a declaration around them names what they import.
+#: Beginnings of imports that are expressions. A declaration around them names what is imported.
 _CALLED = (b"require(", b"import(")
 _DECLARING = re.compile(
     rb"\b(?:const|let|var)\s+(?:[\w$]+|\{[^{}=]*\})\s*(?::[^=\n]*)?=\s*(?:await\s+)?$"

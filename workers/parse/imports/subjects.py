@@ -15,7 +15,7 @@ from workers.parse.ecosystems.layout import Layout, nearest_to
 _MARKS = re.compile(
     r"^(?:test[_-]|Test(?=[A-Z]))|(?:[._-](?:test|spec|tests|specs|unit|e2e|it)|Tests?|TestCase|Specs?|IT)$"
 )
-#: Extensions whose tests may be about files with any of them.
+#: Groups of extensions: a test with one of them may be about a file with any other of the group.
 _FAMILIES = (
     (".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".vue", ".svelte"),
     (".java", ".kt", ".scala", ".groovy"),
@@ -28,10 +28,10 @@ SOURCES_KEPT = 1 << 14
 
 
 def subjects_of(path: str, imported: Sequence[str], layout: Layout) -> tuple[tuple[str, ...], str]:
-    """Return the files, mostly one; if there is none, also the name that one would have.
+    """Return the files, usually one, and the file name that the name of the test suggests.
 
-    If its name tells nothing, a test is about the source file that it imports, if that is the only
-    one.
+    The name is empty if a file has it, or if the test's name suggests none. If no file has it, the
+    test is about the only source file that it imports.
     """
     folder, name = posixpath.split(path)
     stem, extension = posixpath.splitext(name)

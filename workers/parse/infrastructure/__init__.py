@@ -1,8 +1,8 @@
 """Read the blocks of infrastructure files (stages, jobs, resources) as definitions.
 
 `read` returns the blocks of a file, or None for a file that has no such blocks; `masked` returns
-the text that its grammar can read. A block's hierarchy is its qualified name, so that it is found
-and filtered like a symbol, and its type is `block_type`. There is one module per family; the
+the text that its grammar can read. The qualified name of a block is its hierarchy, so that it is
+found and filtered like a symbol, and its type is `block_type`. There is one module per family; the
 families of YAML share one.
 """
 

@@ -10,7 +10,7 @@ from tree_sitter import Node
 
 from workers.parse.infrastructure import mappings
 
-#: Maximum number of blocks of one file; a file with more is a table of data.
+#: Maximum number of blocks of a file; a file with more holds data.
 MAX_BLOCKS = 5_000
 
 
@@ -31,8 +31,8 @@ class Rule:
     """A rule that says which pairs of a mapping are blocks.
 
     `key` is a glob. A block's own name is `<type>.<key>` if the rule's key has wildcards, else the
-    key; it is appended to the hierarchy of the enclosing block. With `via`, the pair itself is no
-    block, and `inside` applies to the pairs of its value.
+    key; it is appended to the hierarchy of the enclosing block. With `via`, the pair itself is not
+    a block, and `inside` applies to the pairs of its value.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""Find objects of Kubernetes, Argo CD and other operators, in YAML or JSON: `Deployment/web`."""
+"""Find objects of Kubernetes, Argo CD, and other operators, in YAML or JSON: `Deployment/web`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from codelode.infrastructure import Family
 from workers.parse.infrastructure import mappings
 from workers.parse.infrastructure.blocks import Block, Rule, find
 
-#: The keys of every object, looked for before the tree is walked.
+#: The keys of every object, searched before the tree is walked.
 _HEAD = re.compile(rb"^(?:apiVersion|kind)\s*:", re.MULTILINE)
 
 _ACTION = re.compile(r"\{\{[^{}]*\}\}")
@@ -38,17 +38,17 @@ _ARGO_SPEC = (
     Rule("generators", "generators"),
     Rule("template", "template", (Rule("spec", via=True, inside=(Rule("source", "source"),)),)),
 )
-#: Parts below `spec` that are blocks of their own, by kind of object.
+#: Parts below `spec` that are separate blocks, by kind of object.
 _PARTS: dict[str, Sequence[Rule]] = {"Application": _ARGO_SPEC, "ApplicationSet": _ARGO_SPEC}
 
 
 def holds_objects(data: bytes) -> bool:
-    """Return whether a file of YAML may hold objects: both keys begin a line."""
+    """Return whether a YAML file may contain objects: both keys begin a line."""
     return {b"a", b"k"} <= {found.group()[:1] for found in _HEAD.finditer(data)}
 
 
 def json_blocks(family: Family | None, root: Node, data: bytes) -> Iterator[Block] | None:
-    """Yield the objects of a file of JSON; None for a file that cannot hold any."""
+    """Yield the objects of a JSON file; None for a file that cannot contain any."""
     return objects(root, data) if b'"apiVersion"' in data and b'"kind"' in data else None
 
 
