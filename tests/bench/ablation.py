@@ -1,12 +1,12 @@
-"""What each stage and each group of features is worth: NDCG@10 and time with it on and off.
+"""Measure the contribution of each stage and group of features: NDCG@10 and time with and without.
 
     python tests/bench/quality.py --eval DIR --corpora FOLDER --data DATA
     python tests/bench/ablation.py --eval DIR --corpora FOLDER --data DATA --table results.md
 
-Asks the pipeline in this process, from the index that `quality.py` left in DATA, once per variant.
-A stage is switched by the options that a request has; a group of features by setting its weights
-to 0 and fitting nothing anew, so what is measured is what the default ranking loses without it.
-Times are of the pipeline alone, one query after the other: no gRPC, no cache.
+Runs the pipeline in this process, on the index that `quality.py` left in DATA, once per variant.
+A stage is switched off by the options of a request, a group of features by weights of 0. Nothing is
+fitted again, so the result is what the default ranking loses without that part. Times are those of
+the pipeline alone, one query after the other, without gRPC and cache.
 """
 
 from __future__ import annotations
@@ -73,16 +73,16 @@ KINDS_OF_FILES = (
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to search: options as a request sets them, and weights that are 0."""
+    """A way to search: options as a request sets them, and features whose weights are 0."""
 
     name: str
     options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     preset: str = ""
     without: tuple[Feature, ...] = ()
-    same_file: bool = True  # False: nothing holds back the second chunk of a file
+    same_file: bool = True  # False: no penalty for further chunks of a file
 
     def chosen(self) -> Options:
-        """As the gateway reads the request."""
+        """Return the options as the gateway reads them from the request."""
         values = {
             f"{stage}.{option}": value
             for stage, given in self.options.items()
@@ -152,7 +152,7 @@ VARIANTS = (
 
 @dataclass(frozen=True)
 class Question:
-    """An annotated query in its scope."""
+    """An annotated query with its scope."""
 
     repository: str
     category: str
@@ -163,7 +163,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Measured:
-    """What one variant got."""
+    """The figures of one variant."""
 
     name: str
     ndcg: float
@@ -192,10 +192,10 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--eval", type=Path, required=True, help="annotations, or their folder")
-    parser.add_argument("--data", type=Path, required=True, help="data folder that holds the index")
-    parser.add_argument("--corpora", type=Path, help="as for quality.py: to know revisions by")
+    parser.add_argument("--data", type=Path, required=True, help="data folder with the index")
+    parser.add_argument("--corpora", type=Path, help="as for quality.py: to find the revisions")
     parser.add_argument("--scope", choices=SCOPES, default="root")
-    parser.add_argument("--only", help="variants whose names hold one of these, by comma")
+    parser.add_argument("--only", help="variants whose names contain one of these, by comma")
     parser.add_argument("--out", type=Path, help="JSON with all figures")
     parser.add_argument("--table", type=Path, help="the table as Markdown")
     return parser.parse_args()
@@ -227,7 +227,7 @@ def _target(entry: str | dict[str, Any]) -> SourceLocation:
 
 @contextmanager
 def _redis(data: Path) -> Iterator[str]:
-    """The address of a server with the dependency graph that DATA holds."""
+    """Yield the address of a Redis server with the dependency graph in DATA."""
     folder = data / redis_server.FOLDER
     with redis_server.place_in(folder) as place:
         command = redis_server.command(place, binary=redis_server.locate())
@@ -251,8 +251,9 @@ async def _all(
     )
     indexed = [one for one in questions if await _is_indexed(one, backends)]
     if len(indexed) < len(questions):
-        print(f"{len(questions) - len(indexed)} queries of what is not indexed", file=sys.stderr)
-    await _measure(variants[0], indexed, backends)  # loads the index: not timed
+        missing = len(questions) - len(indexed)
+        print(f"{missing} queries about repositories that are not indexed", file=sys.stderr)
+    await _measure(variants[0], indexed, backends)  # loads the index, so it is not timed
     measured = []
     for variant in variants:
         measured.append(await _measure(variant, indexed, backends))

@@ -1,18 +1,18 @@
-"""Tokens that an agent reads until it has the relevant place, over MCP and by grepping.
+"""Count the tokens that an agent reads until it has the relevant place, over MCP and with grep.
 
     python tests/bench/agent_tokens.py [--semble PROGRAM --semble-model FOLDER] [--json FILE]
 
-The bundled judged queries are asked over HTTP of a cluster of its own that has indexed the packages
+The bundled judged queries are sent over HTTP to a temporary cluster that has indexed the packages
 they are about. An agent reads whole answers, so each counts in full, up to the one with a relevant
-place; a query without one counts all that was read. Compared are:
+place; if there is none, all answers count. The program compares:
 
-- search: pages of five hits with their lines, four pages at most;
+- search: pages of five hits with their lines, at most four pages;
 - compact: the same with signatures, and then `read` of the relevant hit;
-- grep: the files with most of the query's words, each in full, ten at most;
-- semble, if its program is named: five results with its usual ten lines each, and if none is
-  relevant, the first twenty. `semble_model.py` makes a model for it where its own cannot be had.
+- grep: the files with most of the query's words, each in full, at most ten;
+- semble, if its program is given: five results with its usual ten lines each, and if none is
+  relevant, the first twenty. `semble_model.py` makes a model for it if its own is not available.
 
-A token is four characters, in all of them.
+A token is counted as four characters in all cases.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ NEXT = re.compile(r'^more: page="(.+)"$', re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The tokens that one query took, and whether they held a relevant place."""
+    """The tokens that one query took, and whether a relevant place was found."""
 
     tokens: int
     is_found: bool
@@ -131,7 +131,7 @@ def _summary(spent: Sequence[Spent]) -> dict[str, float]:
 
 
 def _searched(tools: Tools, query: Query, *, compact: bool = False) -> Spent:
-    """Read pages until one has a relevant place; of signatures, then read the code there."""
+    """Read pages until one has a relevant place; with `compact`, then read the code there."""
     asked = {"query": query.text, "repositories": [query.repository], "top_k": PAGE}
     spent, page = 0, ""
     for _ in range(PAGES):
@@ -163,7 +163,7 @@ def _read(tools: Tools, query: Query, place: SourceLocation) -> int:
 
 @contextmanager
 def _semble(program: str, model: Path | None, sources: Path) -> Iterator[Callable[[Query], Spent]]:
-    """Yield how a query is asked of semble over MCP."""
+    """Yield a function that sends a query to semble over MCP."""
     offline = {"SEMBLE_MODEL_NAME": str(model), "HF_HUB_OFFLINE": "1"} if model else {}
     with Agent({**os.environ, **offline}, command=(program,)) as agent:
 

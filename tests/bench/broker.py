@@ -2,11 +2,10 @@
 
     python tests/bench/broker.py [--files N …] [--seconds S] [--json FILE]
 
-Each repository is given to an embedded cluster. For some time after its plan is stored, the
-messages in Redis are counted, waiting and taken ones, with the memory of the keys that hold them.
-Then the run is cancelled: a window of files is in flight, and refilled, so a longer run holds no
-more. Beside it is the memory that Redis takes once the plan of the run is stored: that of the
-ledger.
+Each repository is indexed by an embedded cluster. For some time after its plan is stored, the
+program counts the messages in Redis, waiting and taken ones, and the memory of their keys. Then it
+cancels the run: a window of files is in flight, and refilled, so a longer run has no more messages.
+It also reports the memory that Redis needs for the plan of the run, which is in the ledger.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ Figures = dict[str, object]
 
 
 def repository(folder: Path, files: int) -> Path:
-    """Make a repository of small files with code of their own, faster than git adds them."""
+    """Make a repository of small, different files. This is faster than `git add`."""
     subprocess.run(["git", "init", "--quiet", "--bare", folder], check=True)
     lines = ["commit refs/heads/main", "committer T <t@x> 1700000000 +0000", "data 1", "x"]
     for at in range(files):
@@ -54,7 +53,7 @@ def repository(folder: Path, files: int) -> Path:
 
 
 def measured(client: Client, broker: Any, folder: Path, files: int, seconds: float) -> Figures:
-    """Return the most that the broker holds while the repository is indexed."""
+    """Return the maximum of messages and memory in the broker while the repository is indexed."""
     before = _used(broker)
     run = client.index(str(repository(folder, files)), name=f"r{files}", wait=False)
     for now in client.watch(run):
@@ -77,7 +76,7 @@ def measured(client: Client, broker: Any, folder: Path, files: int, seconds: flo
 
 
 def _held(broker: Any) -> dict[str, int]:
-    """Return the number of messages, and the memory of the keys that hold them."""
+    """Return the number of messages, and the memory of their keys."""
     keys = [key for key in broker.scan_iter(count=5_000) if _MESSAGES.fullmatch(key.decode())]
     sizes = [broker.memory_usage(key, samples=0) or 0 for key in keys]
     counts = [broker.llen(key) if broker.type(key) == b"list" else 0 for key in keys]

@@ -2,10 +2,10 @@
 
     python tests/bench/calls.py
 
-The limiter counts in a Redis of its own, as the gateway does, and API keys are kept there. At last
-keys are revoked, and the time is told until another gateway refuses them. Each part runs alone,
-many times; the figures are microseconds of processor time of this process (all of its threads), and
-the time that a call waits.
+The limiter counts in a separate Redis, as that of the gateway does, and API keys are stored there.
+At the end, keys are revoked, and the time until another gateway refuses them is measured. Each part
+runs alone, many times; the figures are microseconds of processor time of this process (all of its
+threads), and the time that a call waits.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from gateway.service.limits import Limiter, limiter, wrong_credentials
 from tests.issuers import AUDIENCE, Issuer
 
 WHO = Principal("user:ann@example.org", Role.READER, EVERYTHING)
-#: Keys that are revoked, and the time between two calls with each, seconds.
+#: Number of keys that are revoked, and time between two calls with each, seconds.
 REVOCATIONS = 40
 POLL_S = 0.005
 REPOSITORIES = [f"acme/r{number}" for number in range(10)]
@@ -96,7 +96,7 @@ async def limits(url: str, times: int) -> dict[str, object]:
 
         async def call(side: Limiter = side) -> None:
             async with side.admitted(WHO, "search"):
-                await asyncio.sleep(0)  # as every call does; the release of the last one runs
+                await asyncio.sleep(0)  # as every call does: lets the previous release run
 
         found[name] = await microseconds(call, times)
     access = GuardedAccess(
@@ -115,7 +115,7 @@ async def limits(url: str, times: int) -> dict[str, object]:
 
 
 async def authentication(url: str, times: int) -> dict[str, object]:
-    """Return the cost of the kinds of credentials, on calls that repeat them as clients do."""
+    """Return the cost of each kind of credentials, for calls that repeat them as clients do."""
     issuer = Issuer()
     settings = Settings(redis_url=url, oidc_issuers=issuer.url, oidc_audience=AUDIENCE)
     keys, nobody = registry.api_keys(settings), Visibilities(MemoryLedger())
@@ -137,7 +137,7 @@ async def authentication(url: str, times: int) -> dict[str, object]:
 
 
 def created(keys: ApiKeys, name: str) -> str:
-    """Store a key; return what its owner sends."""
+    """Store a key, and return the text that its owner sends."""
     id, secret = api_keys.generate()
     assert keys.add(
         ApiKey(id, name, api_keys.digest(secret), Role.READER, (), time.time(), "bench")
@@ -152,7 +152,7 @@ async def revocations(keys: ApiKeys, visibilities: Visibilities) -> dict[str, fl
         text = created(keys, f"revoked{number}")
         given, (id, _) = Credentials(f"Bearer {text}"), api_keys.parts(text) or ("", "")
         await other.principal(given)
-        await asyncio.sleep(number / REVOCATIONS * FRESH_S)  # at all ages of what is cached
+        await asyncio.sleep(number / REVOCATIONS * FRESH_S)  # so that cached keys have all ages
         started = time.perf_counter()
         await asyncio.to_thread(keys.remove, id)
         with suppress(Unauthenticated):

@@ -4,15 +4,15 @@
     … --embedder ollama --model all-minilm GIT_DIR...
     … --chunks 100000,500000 --pid-file .services/weaviate.pid GIT_DIR...
 
-Each repository is indexed twice, the second time under another name. After each time the client
-library's own batch writes the same objects, with their vectors, into another tenant that holds as
-much as ours did. The second time everything is known, so the chain only pulls and inserts; the
-first time it also parses and embeds, on the same cores.
+Each repository is indexed twice, the second time under another name. After each time, the client
+library's own batch writes the same objects, with their vectors, into another tenant of the same
+size. The second time, all derived values are cached, so the chain only pulls and inserts; the first
+time, it also parses and embeds, on the same cores.
 
 Searches alternate between the gateway, with its cache off, and the library's own hybrid query to
-the same collection, whose vector was computed before. They start when the machine is idle, and as
-many searches as are measured come first as a warm-up. They are repeated whenever further copies
-have filled the index up to one of the given sizes.
+the same collection, whose vector was computed before. They start when the machine is idle, after as
+many searches as a warm-up. They are repeated whenever further copies have filled the index up to
+one of the given sizes.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("repositories", nargs="+", type=lambda text: Path(text).resolve())
     parser.add_argument("--embedder", default="static")
-    parser.add_argument("--model", help="of the embedder")
-    parser.add_argument("--chunks", type=sizes, default=[], help="by comma, ascending")
-    parser.add_argument("--pid-file", type=Path, help="of the server, to tell its memory")
+    parser.add_argument("--model", help="model of the embedder")
+    parser.add_argument("--chunks", type=sizes, default=[], help="sizes by comma, ascending")
+    parser.add_argument("--pid-file", type=Path, help="of the server, to report its memory")
     return parser.parse_args()
 
 
@@ -165,7 +165,7 @@ class _Theirs:
 
     @cached_property
     def _collection(self) -> Collection[Any, Any]:
-        """The collection, which the first indexing creates."""
+        """Return the collection, which the first indexing creates."""
         name = self._client.alias.get(alias_name=self._place.alias).collection
         return self._client.collections.use(name)
 
@@ -196,7 +196,7 @@ class _Theirs:
         ]
 
     def write(self, objects: Sequence[DataObject[Any, Any]]) -> float:
-        """Write the objects and return the seconds it took."""
+        """Write the objects, and return how long it took, seconds."""
         started = time.perf_counter()
         library_batch(self._theirs, objects)
         return time.perf_counter() - started
@@ -206,7 +206,7 @@ class _Theirs:
 
 
 def _copy(one: DataObject[Any, Any]) -> DataObject[Any, Any]:
-    """Return the object under another id."""
+    """Return the object with another id."""
     id = uuid5(UUID(str(one.uuid)), "again")
     return DataObject(uuid=id, properties=one.properties, vector=one.vector)
 
@@ -234,7 +234,7 @@ def _queries(given: argparse.Namespace) -> list[Query]:
 async def _searches(
     client: Client, address: Address, place: TenantIndex, queries: Sequence[Query]
 ) -> None:
-    """Alternate between both, one search at a time; each goes first every other time."""
+    """Alternate between both, one search at a time; take turns in going first."""
     embedded.await_rest()
     library = await connect_async(address)
     try:

@@ -2,11 +2,11 @@
 
     . .services/env && python tests/bench/clustered_store.py --chunks 100000,500000
 
-The corpus is that of store.py, searched when it has each of these sizes. Up to the first of them
-writing alternates between `replace` and the library's batch of the same objects, made beforehand,
-into another tenant; searching alternates between our search and
-the library's hybrid query, so that both meet the same load of the machine. The library's query has
-the text, fields, filters, weights and limit of ours, and brings the properties that ours reads.
+The corpus is that of store.py, searched at each of these sizes. Up to the first size, writing
+alternates between `replace` and the library's batch, which writes the same objects, made
+beforehand, into another tenant. Searching alternates between our search and the library's hybrid
+query, so that both meet the same load of the machine. The library's query has the text, fields,
+filters, weights, and limit of ours, and returns the properties that ours reads.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from codelode.model import FileChunks, Filters, HybridQuery, RepositoryName
 LIMIT = 100
 VERSION = Version(IDENTITY, DIM)
 
-#: Files per call of `replace`, calls per turn, and queries drawn from each turn.
+#: Number of files per call of `replace`, of calls per turn, and of queries drawn from each turn.
 FILES_PER_CALL = 32
 TURN = 8
 ASKED = 8
@@ -61,7 +61,7 @@ ALPHA = 0.7
 
 
 class Filling:
-    """Writes the corpus into our tenant, and into theirs as long as both are compared."""
+    """Writes the corpus into our tenant, and into theirs while both are compared."""
 
     def __init__(
         self, address: Address, ours: TenantIndex, theirs: TenantIndex, chunks: int
@@ -172,7 +172,7 @@ async def their_hybrid(objects: Any, query: Query, filters: Filters) -> Any:
     """Run the library's own hybrid query for the properties that ours reads."""
     return await objects.query.hybrid(
         " ".join(words.query_terms(query.text)),
-        vector={VECTOR: query.vector.tolist()},  # the library formats an array slowly
+        vector={VECTOR: query.vector.tolist()},  # because the library formats arrays slowly
         target_vector=VECTOR,
         alpha=ALPHA,
         fusion_type=HybridFusion.RELATIVE_SCORE,
@@ -247,8 +247,8 @@ def sizes(text: str) -> list[int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--chunks", type=sizes, default=[20_000], help="by comma, ascending")
-    parser.add_argument("--pid-file", type=Path, help="of the server, to tell its memory")
+    parser.add_argument("--chunks", type=sizes, default=[20_000], help="sizes by comma, ascending")
+    parser.add_argument("--pid-file", type=Path, help="of the server, to report its memory")
     parser.add_argument("--keep", metavar="ALIAS", help="leave the index behind, under this name")
     given = parser.parse_args()
     address = address_of_services()

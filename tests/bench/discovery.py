@@ -2,8 +2,8 @@
 
     python tests/bench/discovery.py
 
-The host is the GitHub of the tests, in a process of its own, so its answers take next to no time:
-the time is that of the worker, and a real host adds that of its answers. The repositories are
+The host is the GitHub of the tests, in a separate process. Its answers take hardly any time, so the
+figures are those of the worker; a real host adds the time of its answers. The repositories are
 listed for the first time, when nothing has changed, and after eight hours in which some were pushed
 to, renamed, and deleted. The catalog and the state of the connection are in memory.
 """
@@ -31,16 +31,16 @@ from codelode.model import DEFAULT_REF, RefName, RepositoryName, Revision, Run
 from tests.hosts import TOKEN, GitHub
 from workers.sources.following import SourceSync
 
-#: Part of the repositories that is pushed to, renamed, and deleted within the day.
+#: Share of the repositories that is pushed to, renamed, and deleted within the day.
 PUSHED, RENAMED, DELETED = 0.1, 0.01, 0.01
 FIRST_REPOSITORY = 100_000
-DAY_S = 8 * 3_600  # of work; unchanged repositories are looked at once in 24 hours
+DAY_S = 8 * 3_600  # a working day; unchanged repositories are checked once in 24 hours
 
 Figures = dict[str, object]
 
 
 class Organisation(GitHub):
-    """The organisation `acme` with many repositories, which change when they are told to."""
+    """The organisation `acme` with many repositories, some of which `pass_a_day` changes."""
 
     def __init__(self, repositories: int) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class Outbox:
 
 
 def serve(repositories: int, pipe: Connection) -> None:
-    """Serve the host; a day passes there whenever the other end says so."""
+    """Serve the host until a false message comes on the pipe; each true one makes a day pass."""
     host = Organisation(repositories)
     pipe.send(host.url)
     while pipe.recv():
@@ -87,7 +87,7 @@ def serve(repositories: int, pipe: Connection) -> None:
 
 
 def measured(repositories: int) -> Figures:
-    """Return what each listing costs."""
+    """Return the cost of each listing."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=serve, args=(repositories, there), daemon=True)
@@ -109,7 +109,7 @@ def measured(repositories: int) -> Figures:
             if which == "after eight hours":
                 here.send(True)
                 here.recv()
-                clock[0] += DAY_S - 7_200  # that have passed already
+                clock[0] += DAY_S - 7_200  # two hours have passed already
             found[which] = listing(sync, states, outbox)
             clock[0] += 3_600
     here.send(False)

@@ -1,8 +1,8 @@
-"""An embedded cluster for the length of a measurement, and what its processes cost.
+"""Run an embedded cluster during a measurement, and measure the cost of its processes.
 
-The cluster is the product's own `codelode up`, in its own process group, on free ports and with a
-data folder of its own, so that what is measured is what a user runs. Memory and CPU are read from
-Linux's /proc; elsewhere they are left out.
+The cluster is the product's own `codelode up`, in a separate process group, on free ports and with
+a separate data folder, so that the figures are those of what a user runs. Memory and processor time
+are read from Linux's /proc; elsewhere they are left out.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ STOP_S = 60
 POLL_S = 0.1
 SOURCES = Path(__file__).resolve().parents[2]
 
-#: A machine idles when this share of its processors does, for so long.
+#: A machine is idle if this share of its processor time is unused for this time, seconds.
 IDLE_SHARE = 0.9
 IDLE_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A running cluster: where its gateway listens and the process that started the others."""
+    """A running cluster: the address of its gateway, and the process that started the others."""
 
     address: str
     pid: int
@@ -58,10 +58,10 @@ class Process:
 def running(
     data: Path, *, workers: int = 0, gateways: int = 1, **variables: str
 ) -> Iterator[Cluster]:
-    """`codelode up` on free ports until the block ends; its log is `data`/../up.log.
+    """Run `codelode up` on free ports until the block ends; its log is `data`/../up.log.
 
     `variables` are settings, such as `cache_entries="0"`. Raises SystemExit with the end of the
-    log when the cluster does not serve in time.
+    log if the cluster does not serve in time.
     """
     command = [sys.executable, "-P", "-m", "codelode", "up", f"--data={data}"]
     command += ["--port=0", "--http-port=0", *([f"--workers={workers}"] if workers else [])]
@@ -77,7 +77,7 @@ def running(
         process = subprocess.Popen(
             command, env=environment, stdout=sink, stderr=sink, start_new_session=True
         )
-    os.environ["CODELODE_DATA"] = str(data)  # where clients find the token of the gateway
+    os.environ["CODELODE_DATA"] = str(data)  # lets clients find the token of the gateway
     try:
         yield Cluster(_await_serving(process, data, log), process.pid, data)
     finally:
@@ -85,9 +85,9 @@ def running(
 
 
 def index(client: Client, url: str, *, name: str, ref: str = "", limit_s: float) -> Run:
-    """The finished run of an indexing; cancelled when it takes longer than `limit_s`.
+    """Index a repository and return the run, which is cancelled after `limit_s`.
 
-    Raises SystemExit with the reason when the run did not complete.
+    Raises SystemExit with the reason if the run did not complete.
     """
     run = client.index(url, name=name, ref=ref, wait=False)
     guard = Timer(limit_s, client.cancel, (run,))
@@ -102,7 +102,7 @@ def index(client: Client, url: str, *, name: str, ref: str = "", limit_s: float)
 
 
 def processes(root: int) -> tuple[Process, ...]:
-    """The process `root` and all it started, by name; empty where there is no /proc."""
+    """Return the process `root` and all that it started, by name; empty if there is no /proc."""
     if not Path("/proc/self/smaps_rollup").exists():
         return ()
     children: dict[int, list[int]] = {}
@@ -120,9 +120,9 @@ def processes(root: int) -> tuple[Process, ...]:
 
 
 def await_rest(limit_s: float = 180) -> None:
-    """Returns when the machine idles, or after the limit.
+    """Wait until the machine is idle, or until the limit.
 
-    Servers go on compacting what they took long after they said that they have it.
+    Servers go on compacting data long after they have acknowledged it.
     """
     deadline = time.monotonic() + limit_s
     while Path("/proc/stat").exists() and time.monotonic() < deadline:
@@ -134,7 +134,7 @@ def await_rest(limit_s: float = 180) -> None:
 
 
 def machine() -> dict[str, object]:
-    """The facts without which a time means nothing."""
+    """Return the facts about the machine that are needed to interpret times."""
     return {
         "commit": _commit(),
         "cpu": _cpu_model(),
@@ -149,7 +149,7 @@ def machine() -> dict[str, object]:
 
 
 def _await_serving(process: subprocess.Popen[bytes], data: Path, log: Path) -> str:
-    """The gateway's address once it serves."""
+    """Wait until the gateway serves, and return its address."""
     deadline = time.monotonic() + START_S
     while process.poll() is None and time.monotonic() < deadline:
         cluster = running_cluster(data)
@@ -163,7 +163,7 @@ def _await_serving(process: subprocess.Popen[bytes], data: Path, log: Path) -> s
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Ctrl-C, as a user stops it; what is left after a minute is killed."""
+    """Stop the cluster with SIGINT, as a user does; kill what is left after a minute."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
     try:
@@ -194,14 +194,14 @@ def _process(pid: int) -> Process | None:
 
 
 def _processor_time() -> tuple[int, int]:
-    """Ticks of all processors since the start of the machine, and those idle among them."""
+    """Return the ticks of all processors since the start of the machine, and the idle ones."""
     _, *ticks = Path("/proc/stat").read_text().partition("\n")[0].split()
     idle, waiting = ticks[3:5]
     return sum(map(int, ticks)), int(idle) + int(waiting)
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat from the state on; none when the process is gone.
+    """Return the fields of /proc/PID/stat from the state on; empty if the process is gone.
 
     [0] state, [1] parent, [11] to [14] its CPU and that of its children that have ended.
     """
@@ -216,7 +216,7 @@ def _kilobytes(text: str) -> dict[str, int]:
 
 
 def _name(command: list[str]) -> str:
-    """The part of a command line that tells one process of the cluster from another."""
+    """Return the part of a command line that identifies a process of the cluster."""
     line = " ".join(command)
     group = re.search(r"\bworkers (\w+)", line)
     if group:
@@ -249,6 +249,6 @@ def _cpu_model() -> str:
 
 
 def table(rows: Mapping[str, object]) -> str:
-    """Two aligned columns."""
+    """Return the rows as two aligned columns."""
     width = max(map(len, rows), default=0)
     return "\n".join(f"  {key:<{width}}  {value}" for key, value in rows.items())

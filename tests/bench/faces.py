@@ -1,11 +1,11 @@
-"""Measure what the HTTP faces cost: memory of the gateway, and the latency of gRPC beside them.
+"""Measure the cost of the HTTP faces: memory of the gateway, and the latency of gRPC with them.
 
     python tests/bench/faces.py DATA_FOLDER
 
-The folder is that of a running `codelode up` in which something is indexed. Two gateways of our own
-serve its data: one gRPC alone, the other REST, MCP, and the web page as well. Both answer the same
-searches in turn, so whatever else the machine does falls on both; then all faces of the second are
-used, and the memory of both processes is read.
+The folder is that of a running `codelode up` in which something is indexed. The program starts two
+gateways for its data: one with gRPC alone, the other also with REST, MCP, and the web page. Both
+answer the same searches in turn, so other work on the machine affects both alike. Then all faces of
+the second are used, and the memory of both processes is read.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def main(folder: Path) -> None:
         pairs = [*zip(times, (plain, beside), strict=True)]
         for _ in range(ROUNDS):
             for query in QUERIES:
-                pairs.reverse()  # so that neither is always the one that finds the caches cold
+                pairs.reverse()  # so that the same one does not always find the caches cold
                 for name, client in pairs:
                     times[name].append(search_ms(client, query))
         print(machine())

@@ -1,10 +1,10 @@
-"""Time a fresh repository of 20 files beside each hostile one, and on an idle cluster.
+"""Time the index of a new repository of 20 files beside each hostile one, and on an idle cluster.
 
     python tests/bench/fairness.py [--only NAME …] [--json FILE]
 
-Each hostile repository is given to a running cluster first. Once it is at work, fresh repositories
-are indexed one after another, each with code of its own, so that nothing is taken from a cache. The
-median of them is printed with its ratio to the median on the idle cluster.
+Each hostile repository is first given to a running cluster. Once the cluster works on it, new
+repositories are indexed one after another. Each has different code, so that no result comes from a
+cache. Their median time is printed with its ratio to the median on the idle cluster.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ LEAD_S = 5.0
 UNANSWERED = 8
 
 SLOW_QUERY = "(({} (_)* @a (_)* @b (_)* @c (_)* @d (_)* @e (_)* @f (_)* @name) @definition.class)"
-#: Languages with own queries, by the root of their trees and their extension. Each of them is slow.
+#: Languages of the repository's own queries: the root of their trees, and their extension. A query
+#: that is switched off as slow in one language is still tried in the next.
 LANGUAGES = {
     "python": ("module", "py"),
     "ruby": ("program", "rb"),
@@ -85,7 +86,7 @@ def slow_queries(folder: Path) -> Iterator[list[str]]:
 
 @contextmanager
 def slow_files(folder: Path) -> Iterator[list[str]]:
-    """Files that need no own query to take long: each is near the bound of a file."""
+    """Yield a repository of files that are slow to parse: each has nearly the maximum size."""
     files = {f"{at}.py": f"x_{at} = f(1, [2, 3])\n" * 45_000 for at in range(120)}
     yield [str(commit(folder, files))]
 
@@ -97,7 +98,7 @@ def manifests(folder: Path) -> Iterator[list[str]]:
 
 @contextmanager
 def many_paths(folder: Path) -> Iterator[list[str]]:
-    """A million paths of one blob."""
+    """Yield a repository with a million paths of one blob."""
     commit(folder, {"a.py": "x = 1\n"})
     entry, kind = git(folder, "rev-parse", "main:a.py"), "100644 blob"
     for _ in range(3):
@@ -109,7 +110,7 @@ def many_paths(folder: Path) -> Iterator[list[str]]:
 
 @contextmanager
 def unanswered(folder: Path) -> Iterator[list[str]]:
-    """Hosts that accept a connection and say nothing."""
+    """Yield repositories at an address that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0), backlog=100) as server:
         at = f"http://127.0.0.1:{server.getsockname()[1]}"
         yield [f"{at}/silent/{number}" for number in range(UNANSWERED)]
@@ -137,7 +138,7 @@ def median_s(client: Client, scratch: Path, name: str) -> float:
 
 
 def beside(client: Client, scratch: Path, name: str, make: Callable[..., object]) -> float:
-    """Return the median beside a hostile repository, which is removed afterwards."""
+    """Return the median time beside a hostile repository, which is removed afterwards."""
     slug = "".join(one if one.isalnum() else "-" for one in name)
     folder = scratch / slug
     folder.mkdir()

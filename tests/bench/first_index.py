@@ -1,11 +1,11 @@
-"""Time the first index of many repositories: to the first searchable one, to all, files a second.
+"""Time the first index of many repositories: to the first searchable one, to all, files per second.
 
     python tests/bench/first_index.py FOLDER [--repositories 50] [--most-files N] [--json FILE]
 
-FOLDER has git directories: FOLDER/NAME, or FOLDER/OWNER+NAME/repo. If there are fewer than were
-asked for, or with more files, the largest are cut into the folders at their roots, each of which
-is then a repository of one commit. All runs are started at once, as for a new organisation.
-Processor time is that of all processes of the cluster.
+FOLDER has git directories: FOLDER/NAME, or FOLDER/OWNER+NAME/repo. If there are too few, or some
+have too many files, the largest are divided: each folder at their root becomes a repository of one
+commit. All runs are started at once, as for a new organisation. Processor time is that of all
+processes of the cluster.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REPOSITORIES = 50
 MOST_FILES = 10_000
 LIMIT_S = 3_600.0
 POLL_S = 0.2
-#: A folder with fewer files is not cut off a repository.
+#: Minimum number of files of a folder that becomes a repository.
 FEWEST_FILES = 30
 #: Words that some file of every repository has.
 WORDS = "return value if name"
@@ -44,7 +44,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def repositories(folder: Path, number: int, most_files: int, scratch: Path) -> dict[str, Path]:
-    """Return git directories by name: those of the folder, of which large ones may be cut."""
+    """Return git directories by name: those of the folder, large ones possibly divided."""
     found = {_name(one): one for one in _in(folder)}
     sizes = {name: _files(at) for name, at in found.items()}
     for name in sorted(found, key=lambda name: -sizes[name]):
@@ -137,7 +137,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--repositories", type=int, default=REPOSITORIES)
     parser.add_argument("--most-files", type=int, default=MOST_FILES, help="of a repository")
-    parser.add_argument("--seconds", type=float, default=LIMIT_S, help="longest time that is taken")
+    parser.add_argument("--seconds", type=float, default=LIMIT_S, help="time limit")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     given = parser.parse_args()
     results: Figures = machine()

@@ -1,12 +1,12 @@
-"""Measure the time from Enter on the search page until the first result is painted, in a browser.
+"""Measure, in a browser, the time from Enter on the search page to the first painted result.
 
     python tests/bench/first_paint.py [--data DIR] [--json FILE]
 
-A cluster of its own indexes the packages of the bundled judged queries, and chromium asks these
-queries one after the other, none of them twice: as a user of the page does, by typing and Enter,
-and as a link does, by opening the address. The parts of the time follow each other: until the
-request leaves the browser, until the first byte of the answer, until the last one, until results
-are in the document, and until the frame with them is painted.
+A temporary cluster indexes the packages of the bundled judged queries, and chromium sends these
+queries one after the other, each once: as a user of the page does, by typing and Enter, or as a
+link does, by opening the address. The consecutive parts of the time are: until the request leaves
+the browser, until the first byte of the answer, until its last byte, until results are in the
+document, and until the frame with them is painted.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 INDEX_LIMIT_S = 600
-#: Queries that are asked first and not counted.
+#: Number of queries that are sent first and not counted.
 WARM_UP = 5
-#: Interval at which the page is asked whether it is ready; each time costs it a little.
+#: Interval at which the page is checked, milliseconds; each check costs it a little time.
 POLL_MS = 20.0
 
-#: Notes when Enter is pressed, when the first result is in the document, and when it is painted:
-#: a task that is posted in the callback of a frame runs after the frame.
+#: Script that records when Enter is pressed, when the first result is in the document, and when it
+#: is painted: a task that is posted in the callback of a frame runs after the frame.
 OBSERVER = """
 addEventListener('keydown', (event) => {
   if (event.key === 'Enter') window.seen = { entered: event.timeStamp };
@@ -99,7 +99,7 @@ def main() -> None:
 
 
 def _queries() -> list[str]:
-    """Return the judged queries, those about different repositories in turns."""
+    """Return the judged queries, with those about different repositories alternating."""
     about = [[one["query"] for one in each["queries"]] for each in json.loads(QUERIES.read_text())]
     return [query for row in zip_longest(*about) for query in row if query]
 
@@ -140,7 +140,7 @@ def _measured(page: Page, queries: Sequence[str]) -> dict[str, dict[str, float]]
 
 
 def _typed(page: Page, query: str) -> Mapping[str, float]:
-    # Not typed letter by letter, or the page would begin to search before Enter.
+    # Set at once, because the page would begin to search while letters are typed.
     page.evaluate("query => { document.getElementById('q').value = query; }", query)
     page.press("#q", "Enter")
     page.wait_for_function("() => window.seen?.painted", polling=POLL_MS)

@@ -1,16 +1,19 @@
-"""The ranker's weights: fitted to annotated queries, judged on repositories not fitted on.
+"""Fit the ranker's weights to annotated queries, and evaluate them on other repositories.
 
     python tests/bench/quality.py --eval DIR --corpora FOLDER --data DATA
     python tests/bench/fit_ranker.py --eval DIR --corpora FOLDER --data DATA
 
-Takes the candidates of every query from the index that `quality.py` left in DATA, each query in
-its source folder, in the whole repository and among all repositories, where it counts less: such
-questions seldom name their project. Listwise: the loss of a query is the negative log probability
-that a target comes first among files, targets apart, repositories equal; a file stands by its best
-chunk, since the ranking holds the others back. Counting every chunk lost .004. Few features, little
-regularisation, no interactions: what does not win on the repositories left out is not in
-`gateway/rank/weights.py`. Prints the cross-validated figure, which is the one to quote, and the
-weights; a person copies them over, rounded.
+Takes the candidates of every query from the index that `quality.py` left in DATA. Each query is
+asked in its source folder, in the whole repository, and among all repositories, where it counts
+less, because such questions seldom name their project.
+
+The loss is listwise: for each target of a query, the negative log probability that it comes first
+among the candidates that are not targets. Repositories have equal weight. A file is represented by
+its best chunk, because the ranking penalises the others; counting every chunk lost .004. There are
+few features, little regularisation, and no interactions: `gateway/rank/weights.py` has only
+features that improve the ranking of repositories that were left out. The program prints the
+cross-validated figure, which is the one to quote, and the weights, to be copied by hand after
+rounding.
 """
 
 from __future__ import annotations
@@ -50,10 +53,10 @@ Matrix = npt.NDArray[np.float64]
 Array = npt.NDArray[np.float64]
 Starts = npt.NDArray[np.int64]
 
-#: How much a query counts in the fit, by where it is asked.
+#: Weight of a query in the fit, by the scope in which it is asked.
 SCOPES = {"root": 1.0, "whole": 1.0, "all": 0.3}
 
-#: Weighed by hand, and left out of the fit: too few such files stand in those repositories.
+#: Features with weights by hand, which are not fitted: those repositories have too few such files.
 BY_HAND = (configuration, foreign)
 
 FITTED = tuple(feature for feature in WEIGHTS if feature not in BY_HAND)
@@ -61,12 +64,12 @@ FITTED = tuple(feature for feature in WEIGHTS if feature not in BY_HAND)
 TOP_K = 10
 FOLDS = 6
 SEEDS = (0, 1, 2, 3)
-#: 1e-4 lost .003 and 1e-2 .000 to .008.
+#: Regularisation: 1e-4 lost .003, and 1e-2 lost .000 to .008.
 L2 = 3e-3
 MAX_STEPS = 25
-#: How often the best chunk of each file is chosen again.
+#: Number of times that the best chunk of each file is chosen again.
 ROUNDS = 2
-#: Largest change of a weight in a step: the first steps overshoot.
+#: Maximum change of a weight in a step, because the first steps overshoot.
 MAX_CHANGE = 3.0
 
 
@@ -79,7 +82,7 @@ class Case:
     scope: str
     targets: tuple[SourceLocation, ...]
     places: list[SourceLocation]
-    files: npt.NDArray[np.int64]  # (candidates,), the number of each one's file
+    files: npt.NDArray[np.int64]  # (candidates,), the number of the file of each
     features: Matrix  # (candidates, features)
 
     def ndcg(self, weights: Array) -> float:
@@ -92,7 +95,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Contest:
-    """One target against all candidates that belong to no target."""
+    """One target, compared with all candidates that belong to no target."""
 
     repository: str
     scope: str
@@ -101,7 +104,7 @@ class Contest:
     is_target: npt.NDArray[np.bool_]  # (chunks,)
 
     def by_best_chunks(self, weights: Array) -> Contest:
-        """The same with the best chunk of each file only; those of the target apart."""
+        """Keep only the best chunk of each file; the chunks of the target count separately."""
         best: dict[tuple[int, bool], int] = {}
         for at in np.argsort(-(self.features @ weights), kind="stable").tolist():
             best.setdefault((int(self.files[at]), bool(self.is_target[at])), at)
@@ -117,8 +120,8 @@ class Contest:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--eval", type=Path, required=True, help="annotations, or their folder")
-    parser.add_argument("--data", type=Path, required=True, help="data folder that holds the index")
-    parser.add_argument("--corpora", type=Path, help="as for quality.py: to know revisions by")
+    parser.add_argument("--data", type=Path, required=True, help="data folder with the index")
+    parser.add_argument("--corpora", type=Path, help="as for quality.py: to find the revisions")
     options = parser.parse_args()
     entries = quality.judged_entries(options.eval, options.corpora)
     cases = asyncio.run(_cases(entries, options.data))
@@ -184,7 +187,7 @@ def _target(entry: str | dict[str, Any]) -> SourceLocation:
 
 
 def _place(candidate: Candidate, repository: str) -> SourceLocation:
-    """The candidate in the annotations' terms; one of another repository is nobody's target."""
+    """Return the location of a candidate; one in another repository matches no target."""
     chunk = candidate.chunk
     path = chunk.path if chunk.repository == repository else f"{chunk.repository}:{chunk.path}"
     return SourceLocation(path, chunk.start_line, chunk.end_line)
@@ -195,7 +198,7 @@ def _repositories(cases: Sequence[Case]) -> list[str]:
 
 
 def _cross_validate(cases: Sequence[Case]) -> None:
-    """Prints the mean over several splits; every repository is judged by weights it did not see."""
+    """Print the results of several splits; weights are judged on repositories that are left out."""
     contests = list(_contests(cases))
     for seed in SEEDS:
         weights = {
@@ -246,7 +249,7 @@ def _contests(cases: Sequence[Case]) -> Iterator[Contest]:
 
 
 def _fit(contests: Iterable[Contest]) -> Array:
-    """The weights of least loss: fitted with all chunks, then with those that these put first."""
+    """Return the weights of least loss: fitted to all chunks, then to the best of each file."""
     every = list(contests)
     weights = _least_loss(every)
     for _ in range(ROUNDS):
@@ -255,7 +258,7 @@ def _fit(contests: Iterable[Contest]) -> Array:
 
 
 def _least_loss(played: Sequence[Contest]) -> Array:
-    """The weights of least loss, by Newton steps on its convex part."""
+    """Return the weights of least loss, by Newton steps on its convex part."""
     rows = np.concatenate([contest.features for contest in played])
     wanted = np.concatenate([contest.is_target for contest in played]).astype(float)
     sizes = [len(contest.features) for contest in played]
@@ -278,7 +281,7 @@ def _least_loss(played: Sequence[Contest]) -> Array:
 
 
 def _shares(contests: Sequence[Contest]) -> Array:
-    """How much each contest counts, so that repositories count alike."""
+    """Return the weight of each contest, such that repositories have equal weight."""
     _, where = np.unique([contest.repository for contest in contests], return_inverse=True)
     counts = np.array([SCOPES[contest.scope] for contest in contests])
     of_repository = np.bincount(where, counts)
@@ -286,7 +289,7 @@ def _shares(contests: Sequence[Contest]) -> Array:
 
 
 def _softmax(scores: Array, mask: Array, starts: Starts, number: Starts) -> Array:
-    """Probabilities within each contest, among the rows of the mask."""
+    """Return the probabilities within each contest, among the rows of the mask."""
     best = np.maximum.reduceat(scores, starts)
     lifted = np.exp(scores - best[number]) * mask
     return lifted / np.maximum(np.add.reduceat(lifted, starts), 1e-300)[number]

@@ -1,13 +1,13 @@
-"""Rate and times of searches with one gateway and with several, `codelode up --gateways N`.
+"""Measure the rate and times of searches with one gateway and with several (`up --gateways N`).
 
     python tests/bench/quality.py --eval DIR --corpora FOLDER --data DATA
     python tests/bench/gateways.py --eval DIR --data DATA [--counts 1,2] [--callers 4]
 
-Asks the judged queries from the index that `quality.py` left in DATA, the query cache left out.
-Each caller is a process with a connection of its own, because a connection stays with one gateway.
-The numbers of gateways take turns, so that a busy machine is as busy for each of them. Times are
-those of the callers, first of one caller alone, then of all callers at once. Memory is the
-proportional set size: what processes share counts once for all of them.
+Sends the judged queries to the index that `quality.py` left in DATA, without the query cache. Each
+caller is a process with its own connection, because a connection stays with one gateway. The
+numbers of gateways are measured in turns, so that the load of the machine affects them alike. Times
+are those of the callers, first of one caller alone, then of all callers at once. Memory is the
+proportional set size, in which memory that processes share counts once for all of them.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _measure(count: int, texts: Sequence[str], options: argparse.Namespace) -> s
 
 
 def _times(address: str, texts: Sequence[str], seconds: float, seed: int) -> list[float]:
-    """Return how long each search of one caller took, ms, for so many seconds."""
+    """Search for this many seconds; return the time of each search, ms."""
     shuffled = random.Random(seed).sample(texts, len(texts))
     ends_at, times = time.monotonic() + seconds, list[float]()
     with Client(address, timeout_s=60) as client:

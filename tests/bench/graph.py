@@ -1,10 +1,10 @@
-"""Memory and time of the dependency graph and the symbol table in Redis.
+"""Measure memory and time of the dependency graph and the symbol table in Redis.
 
     python tests/bench/graph.py [--edges 1000000] [--seconds 300]
 
-Fills a fresh server with a power-law graph (few files that most others import, as in real
+Fills a new server with a power-law graph (few files that most others import, as in real
 repositories), then reports bytes per edge, writes per second, and how long walks take. Stops
-filling after `--seconds`; every figure is given with the count it was measured at.
+filling after `--seconds`; every figure is reported with the number of edges at that time.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def fill(graph, files, seconds):
 
 
 def edges_of(number, files):
-    """Targets drawn by a power law, the same whenever asked for the same file."""
+    """Return targets drawn by a power law, always the same for the same file."""
     chance = random.Random(SEED * 1_000_003 + number)
     targets = {int(len(files) * chance.random() ** 4) for _ in range(EDGES_PER_FILE)}
     return [Edge(files[number], files[target], EdgeKind.IMPORTS) for target in sorted(targets)]

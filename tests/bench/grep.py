@@ -1,16 +1,16 @@
-"""Exact search over real source trees: time of a search, and the size of the index, part by part.
+"""Measure exact search over real source trees: time of a search, and size of the index by part.
 
     python tests/bench/grep.py FOLDER… [--rg PATH] [--zoekt FOLDER] [--count N] [--keep FOLDER]
 
-Each folder is indexed as a repository in an embedded store, with its text files as the parser cuts
-them and with random vectors. A search is one call of the service function, from the checked
-request to the last line, in this process; its processor time is that of all threads. With --rg,
-ripgrep searches the same files in the same run, with its files in the page cache. With --zoekt, the
-folder of the programs `zoekt-index` and `zoekt-webserver`, zoekt searches them too, over HTTP.
+Each folder is indexed as a repository in an embedded store: its text files, cut by the parser, with
+random vectors. A search is one call of the service function, from the checked request to the last
+line, in this process; its processor time is that of all threads. With --rg, ripgrep searches the
+same files in the same run, with its files in the page cache. With --zoekt, the folder of the
+programs `zoekt-index` and `zoekt-webserver`, zoekt also searches them, over HTTP.
 
-The first table has single searches. The second has percentiles over N words of the trees, taken at
-random from their text, so common words are among them as often as they are written, and over N
-expressions that begin with such a word. codelode and zoekt stop at 1,000 lines; ripgrep does not.
+The first table has single searches. The second has percentiles over N words, and over N expressions
+that begin with such a word. The words are drawn at random from the text of the trees, so frequent
+words are drawn more often. codelode and zoekt stop at 1,000 lines; ripgrep does not.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ FILES_PER_CALL = 100
 REPEATS = 15
 SEED = 7
 
-#: A word of the second table: long enough for a trigram.
+#: Matches the words of the second table, which are long enough for a trigram.
 WORD = re.compile(r"[A-Za-z_]\w{3,}")
 REFS = (DEFAULT_REF, RefName("main"))
 
-#: What is searched: name → request. Those with a limit stop there, as on the command line.
+#: The searches of the first table: name → request. Most stop at a limit, as on the command line.
 SEARCHES = {
     "rare literal": GrepRequest("processCommandAndResetClient", literal=True),
     "literal": GrepRequest("unsafe.Pointer", literal=True, limit=100_000),
@@ -240,7 +240,7 @@ def compared(world: World, given: argparse.Namespace) -> None:
         print(json.dumps({"zoekt_index_mb": round(zoekt.size_mb(), 1)}))
     for name, patterns in sets.items():
         taken: defaultdict[str, list[float]] = defaultdict(list)
-        for pattern, is_literal in patterns:  # the tools take turns, so that load hits them all
+        for pattern, is_literal in patterns:  # the tools take turns, so that load affects all alike
             for tool, took_ms in by_each(world, given, zoekt, pattern, is_literal=is_literal):
                 taken[tool].append(took_ms)
         for tool, times in taken.items():

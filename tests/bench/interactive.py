@@ -2,9 +2,9 @@
 
     python tests/bench/interactive.py [--files N] [--pushes N] [--json FILE]
 
-A push changes ten files of a repository of 200 that is indexed. It is searchable when its run is
-complete and a search finds a word of the last one. The large repository has code of its own in each
-file, so that nothing is taken from a cache.
+A push changes ten files of an indexed repository of 200. It is searchable when its run is complete
+and a search finds a word of the last file. All files of the large repository have different code,
+so that no result comes from a cache.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PUSHES = 7
 BACKFILL = 30_000
 LINES = 40
 LIMIT_S = 300
-#: Files that the large repository must have behind it before the first push.
+#: Number of files of the large repository that must be done before the first push.
 LEAD = 300
 POLL_S = 0.02
 

@@ -1,9 +1,9 @@
-"""What imports, references and their storage cost per file, beside the rest of the job chain.
+"""Measure the cost per file of imports, references, and their storage, and of the other stages.
 
     python tests/bench/linking.py GIT_DIR... [--files 300]
 
-Runs the parts of the chain that need no broker over files of real repositories, in CPU time of
-this process and of the Redis server, with and without what the graph needs.
+Runs the parts of the chain that need no broker over files of real repositories, with and without
+the parts that the graph needs. Figures are processor time of this process and of the Redis server.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def stored(parsed, linked, spent):
 
 
 class Spent:
-    """CPU seconds by label, of this process and of the server."""
+    """Processor time by label, of this process and of the server, seconds."""
 
     def __init__(self, client):
         self.client = client

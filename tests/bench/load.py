@@ -1,11 +1,12 @@
-"""The speed figures: indexing through the whole job chain, search over gRPC, memory by process.
+"""Measure speed: indexing through the whole job chain, search over gRPC, memory by process.
 
     python tests/bench/load.py [--quick] [--json FILE] [REPOSITORY ...]
 
-Without repositories the corpus is real code that every machine has: the installed Python packages
-and the standard library of the Python that runs this, committed into temporary git repositories.
-Which packages those are depends on the machine, so their files, lines and bytes stand beside the
-times. Whole packages stay together, largest repositories last, until the index holds enough chunks.
+Without repositories, the corpus is real code that every machine has: the installed Python packages
+and the standard library of the Python that runs this program, committed to temporary git
+repositories. The packages differ between machines, so the report has their files, lines, and bytes.
+Packages are not divided. Repositories are indexed, the largest last, until the index has enough
+chunks.
 """
 
 from __future__ import annotations
@@ -36,18 +37,19 @@ from codelode.client import Client
 from codelode.operations.evaluation.metrics import percentile
 
 FIRST_LINES = 50_000
-REPOSITORY_FILES = 1_200  # enough that files/s is not about starting and ending a run
+REPOSITORY_FILES = 1_200  # so many that the start and end of a run hardly affect files/s
 SUFFIXES = frozenset({".py", ".pyi", ".pyx", ".c", ".h", ".cpp", ".hpp", ".js", ".ts"})
 MAX_FILE_BYTES = 1_000_000
 THREADS = 8
 WARM_UP = 20  # searches
 FRESH_SEARCHES = 30  # of each kind, before the index is optimised
 
-#: The index is optimised in the background; searches are timed before and after that.
+#: Time limit for the optimisation of the index in the background, seconds; searches are timed
+#: before and after it.
 SETTLE_LIMIT_S = 120
 IDLE_CPU = 0.1  # of one core
 
-#: Identity and date are fixed so that equal files give equal commits.
+#: Fixes identity and date, so that equal files give equal commits.
 GIT_ENVIRONMENT = {
     "LC_ALL": "C",
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -57,7 +59,7 @@ GIT_ENVIRONMENT = {
     **{f"GIT_{who}_DATE": "2024-01-01T00:00:00Z" for who in ("AUTHOR", "COMMITTER")},
 }
 
-#: What people search for, as lines of the corpus that look like it.
+#: Kinds of queries → pattern of the lines of the corpus that are used as such queries.
 QUERY_KINDS = {
     "words": r"^ *(#|//|\"\"\"|\*) ?[A-Z][a-z]+( [a-z]+){3,9}[.]?$",
     "identifier": r"^ *(async )?(def|class|func|function|fn|struct|interface) +[A-Za-z_]{6,}",
@@ -78,11 +80,11 @@ class Repository:
 
 @dataclass(frozen=True, slots=True)
 class Indexing:
-    """One repository from the index call until a search found something in it."""
+    """The indexing of a repository, from the call until a search found something in it."""
 
     repository: Repository
     seconds: float
-    files: int  # through the chain
+    files: int  # that passed through the chain
     skipped: int
     failed: int
     chunks: int
@@ -90,11 +92,11 @@ class Indexing:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much is measured."""
+    """The extent of a measurement."""
 
     chunks: int
     queries: int
-    limit_s: float  # no repository is begun after it
+    limit_s: float  # no repository is started after this time
 
 
 FULL = Scale(chunks=60_000, queries=600, limit_s=420)
@@ -188,7 +190,7 @@ def _unchanged(client: Client, repository: Repository) -> float:
 
 
 def _second_copy(client: Client, first: Indexing) -> Indexing:
-    """The same repository under another name; removed again, so that searches find one of it."""
+    """Index the same repository under another name; remove it, so that searches find it once."""
     name = f"{first.repository.name}-again"
     again = _index(client, replace(first.repository, name=name))
     if (again.files, again.chunks) != (first.files, first.chunks):
@@ -199,7 +201,7 @@ def _second_copy(client: Client, first: Indexing) -> Indexing:
 
 
 def _search(client: Client, queries: dict[str, list[str]]) -> dict[str, dict[str, float]]:
-    """Latency in ms at the caller, one search at a time, the query cache left out; by kind."""
+    """Return latencies at the caller by kind, ms: one search at a time, without the query cache."""
     timed = [(kind, text) for kind, texts in queries.items() for text in texts]
     random.Random(0).shuffle(timed)
     for _, text in timed[:WARM_UP]:
@@ -219,7 +221,7 @@ def _gateway_cpu_s(cluster: embedded.Cluster) -> float:
 
 
 def _settle(cluster: embedded.Cluster) -> float:
-    """Seconds until the next optimisation was due and the cluster is idle, at most two minutes."""
+    """Wait until the next optimisation was due and the cluster is idle; return the seconds."""
     started = time.monotonic()
     due = started + settings.load().maintain_interval_s
     while time.monotonic() < started + SETTLE_LIMIT_S:
@@ -240,7 +242,7 @@ def _await(condition: Callable[[], bool], what: str) -> None:
 
 
 def _throughput(client: Client, queries: dict[str, list[str]]) -> dict[str, float]:
-    """Searches per second with several callers at once."""
+    """Return the number of searches per second with several callers at once."""
     texts = [text for texts in queries.values() for text in texts][::2]
     search = partial(client.search, skip_cache=True)
     with ThreadPoolExecutor(THREADS) as pool:
@@ -255,7 +257,7 @@ def _seconds(action: Callable[[], object]) -> float:
 
 
 def queries_of(repositories: Sequence[Repository], count: int) -> dict[str, list[str]]:
-    """The same number of queries of each kind, sampled from lines of the corpus; deterministic."""
+    """Return the same number of queries of each kind, sampled from lines; deterministic."""
     draw = random.Random(0)
     found = {kind: _matching(repositories, pattern) for kind, pattern in QUERY_KINDS.items()}
     each = count // len(found)
@@ -286,7 +288,7 @@ def given(paths: Sequence[Path]) -> Iterator[Repository] | None:
 
 
 def _from_python(folder: Path) -> Iterator[Repository]:
-    """First a repository of about 50,000 lines, then one after the other of whole packages."""
+    """Yield a repository of about 50,000 lines, then repositories of whole packages."""
     pool = sorted(_python_sources(), key=lambda item: item[0])
     first = _first_lines(pool)
     yield _committed(folder / "first", first)
@@ -296,7 +298,7 @@ def _from_python(folder: Path) -> Iterator[Repository]:
 
 
 def _python_sources() -> Iterator[tuple[str, Path]]:
-    """(path in the repository, file) of the installed packages and the standard library."""
+    """Yield (path in the repository, file) for installed packages and the standard library."""
     for kind in ("purelib", "stdlib"):
         base = Path(sysconfig.get_path(kind))
         for file in base.rglob("*"):
@@ -308,7 +310,7 @@ def _python_sources() -> Iterator[tuple[str, Path]]:
 
 
 def _first_lines(pool: Sequence[tuple[str, Path]]) -> list[tuple[str, Path]]:
-    """Files in the order of their names' hashes, a fair mixture, until the lines are reached."""
+    """Return a random sample of files, by the hashes of their names, with enough lines."""
     chosen, lines = [], 0
     for label, file in sorted(pool, key=lambda item: hashlib.sha256(item[0].encode()).digest()):
         if lines >= FIRST_LINES:
@@ -344,7 +346,7 @@ def _committed(folder: Path, files: Sequence[tuple[str, Path]]) -> Repository:
 
 
 def _name(repository: Path) -> str:
-    """Of a repository's folder, wherever that is."""
+    """Return the name of a repository, from its folder."""
     return repository.name
 
 
@@ -405,7 +407,7 @@ def _text(report: dict[str, Any]) -> str:
 
 
 def _costs(processes: Sequence[dict[str, Any]]) -> dict[str, object]:
-    """Memory and CPU by name; several processes of one name are one row, its largest named."""
+    """Return memory and CPU by name; processes with the same name share a row."""
     by_name: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for one in processes:
         by_name[one["name"]].append(one)

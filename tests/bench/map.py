@@ -1,9 +1,9 @@
-"""Measure what a map of chunks keeps of their neighbourhoods, and what it costs.
+"""Measure how many neighbours of chunks a map keeps, and the time to make it.
 
-python tests/bench/map.py DATA_FOLDER REPOSITORY…
+    python tests/bench/map.py DATA_FOLDER REPOSITORY…
 
-The folder is that of a `codelode up` with the embedded store, which may run. The second layout is
-of copies of the chunks, as many as a map shows at most, with noise added to their vectors.
+The folder is that of a `codelode up` with the embedded store, which may run. The second layout has
+copies of the chunks, with noise added to their vectors: the maximum number that a map shows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def read(folder: Path, names: list[str]) -> Vectors:
 
 
 def nearest(points: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> list[set[int]]:
-    """Return the nearest neighbours of each of the rows, exactly."""
+    """Return the exact nearest neighbours of each of the rows."""
     far = (points * points).sum(axis=1) - 2 * points[rows] @ points.T
     far[np.arange(len(rows)), rows] = np.inf
     return [{*row} for row in np.argpartition(far, NEIGHBOURS, axis=1)[:, :NEIGHBOURS].tolist()]

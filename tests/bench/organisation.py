@@ -2,12 +2,12 @@
 
     python tests/bench/organisation.py [--repositories N] [--days N] [--kill-every S] [--json FILE]
 
-The host is the GitHub of the tests, in a process of its own; the repositories are small, and share
-their objects. A cluster discovers and indexes them. In a day a tenth is pushed to, a hundredth
-renamed, as many deleted and created; all of it is asked for at once, and a worker is killed every
-few seconds until the index is that of the host. At the end it is compared with that of a cluster
-which has never seen anything else: the commits of all repositories, and all that is stored of some.
-The processor time of a killed worker is counted with that of its parent, `worker fork`.
+The host is the GitHub of the tests, in a separate process; the repositories are small, and share
+their objects. A cluster discovers and indexes them. In a day, a tenth of them is pushed to, and a
+hundredth each is renamed, deleted, and created. All of this happens at once, and a worker is killed
+every few seconds until the index matches the host. At the end, the index is compared with that of a
+new cluster: the commits of all repositories, and all stored data of some. The processor time of a
+killed worker is counted with that of its parent, `worker fork`.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from tests.hosts import TOKEN
 from tests.organisations import Organisation, indexed, sources
 
 REPOSITORIES, DAYS = 5_000, 1
-#: Parts of the repositories that are pushed to, and renamed, deleted, and created, in a day.
+#: Shares of the repositories that are pushed to in a day, and renamed, deleted, and created.
 PUSHED, OTHERS = 0.1, 0.01
-#: Repositories of which all that is stored is compared.
+#: Number of repositories whose stored data is compared completely.
 COMPARED = 100
 KILLED = ("pull", "parse", "embed", "store")
 POLL_S = 2.0
-#: Settings with which the jobs of a killed worker come back sooner than usual.
+#: Settings with which the jobs of a killed worker are sent again sooner than usual.
 RECOVERY = {
     "heartbeat_s": "1",
     "reap_interval_s": "2",
@@ -59,7 +59,7 @@ Commits = dict[str, str]
 
 
 class Times(NamedTuple):
-    """The intervals of a run, and its longest wait for an index, seconds."""
+    """The intervals of a measurement, and its maximum wait for an index, seconds."""
 
     kill_every: float
     list_every: float
@@ -67,7 +67,7 @@ class Times(NamedTuple):
 
 
 def serve(folder: Path, repositories: int, pipe: Connection) -> None:
-    """Serve the host; a day passes there whenever the other end says so."""
+    """Serve the host until a false message comes on the pipe; each true one makes a day pass."""
     dice = random.Random(22)
     organisation = Organisation(folder, dice, repositories)
     text = sources(organisation, folder / "token")
@@ -96,7 +96,7 @@ class Stores:
 def awaited(
     cluster: Cluster, wanted: Commits, times: Times, *, meanwhile: Callable[[], None]
 ) -> Figures:
-    """Wait until the index is that of the host, and return what it took."""
+    """Wait until the index matches the host, and return the time and processor time."""
     began, before, asked_at = time.monotonic(), processor_s(cluster), -times.list_every
     missing = len(wanted)
     with Client(cluster.address) as client:
@@ -104,10 +104,10 @@ def awaited(
             passed_s = time.monotonic() - began
             if passed_s > times.limit:
                 raise SystemExit(f"{missing} repositories are not as at the host: {_wrong(client)}")
-            with suppress(CodelodeError):  # a killed worker may take an answer with it
+            with suppress(CodelodeError):  # an answer may be lost with a killed worker
                 if (
                     passed_s - asked_at > times.list_every
-                ):  # what has left leaves with a second listing
+                ):  # a second listing removes repositories that the host deleted
                     client.sync_sources("work", mode=Mode.CONFIRM)
                     asked_at = passed_s
                 missing = len(indexed(client).items() ^ wanted.items())
@@ -147,7 +147,7 @@ def memory_mb(cluster: Cluster) -> dict[str, int]:
 
 
 class Killer:
-    """Kills a worker every few seconds, by dice."""
+    """Kills a random worker every few seconds."""
 
     def __init__(self, data: Path, *, every_s: float) -> None:
         self._run, self._dice, self._every_s = data / "run", random.Random(5), every_s
@@ -164,7 +164,7 @@ class Killer:
 
 
 def measured(repositories: int, days: int, times: Times, scratch: Path) -> Figures:
-    """Return what the first index, the days, and the fresh index took, and how they differ."""
+    """Return the figures of the first index, the days, and the new index, and the differences."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     (scratch / "git").mkdir()

@@ -1,13 +1,13 @@
-"""How fast files parse beside their grammar alone, and what came of them, per language.
+"""Compare the speed of parsing with that of the grammar alone, and sum up the results by language.
 
     python tests/bench/parsing.py CORPORA [--only NAME] [--max-mb 20] [--json FILE]
 
-CORPORA holds one folder per repository, each a git repository or with one in its subfolder `repo`.
-Every file at HEAD is read beforehand; those that `guard` leaves out are counted only. Then each
-is parsed twice in turn on one core: by tree-sitter alone, and by `parse`, which builds the same
-tree and takes chunks, symbols and imports out of it. Seconds are processor time. A ratio is the
-time of the grammar over the time of `parse`, over the files that have a grammar; the target is
-0.4. The better of ROUNDS counts for both. Grammars that may loop for ever are left out.
+CORPORA has one folder per repository: a git repository, or a folder with one in its subfolder
+`repo`. Every file at HEAD is read beforehand; those that `guard` leaves out are only counted. Then
+each file is parsed in two ways in turn, on one core: by tree-sitter alone, and by `parse`, which
+builds the same tree and extracts chunks, symbols, and imports. Seconds are processor time, the
+better of ROUNDS. The ratio is the time of the grammar divided by that of `parse`, for files that
+have a grammar; the target is 0.4. Grammars that may loop for ever are left out.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def repositories(corpora: Path, only: str) -> Iterator[Path]:
 
 
 def files(repository: Path, max_mb: float) -> Iterator[tuple[str, bytes]]:
-    """Paths and contents at HEAD, up to a total size."""
+    """Yield paths and contents at HEAD, up to a total size."""
     left = max_mb * 1e6
     listing = _git(repository, "ls-tree", "-r", "-z", "-l", "--full-tree", "HEAD")
     entries = [entry.partition(b"\t") for entry in listing.split(b"\0") if entry]
@@ -108,7 +108,7 @@ def files(repository: Path, max_mb: float) -> Iterator[tuple[str, bytes]]:
 
 
 def measure(path: str, data: bytes) -> tuple[str, Tally]:
-    """The language and the figures of one file."""
+    """Return the language and the figures of one file."""
     text = decode(data)[0]
     language = languages.detect(path, text[:4_096].encode())
     utf8 = text.encode("utf-8", "surrogatepass")
@@ -148,7 +148,7 @@ def check(path: str, data: bytes, parsed: ParsedFile) -> None:
     lines = text.split("\n")
     for symbol in parsed.symbols:
         named = "\n".join(lines[symbol.start_line - 1 : symbol.end_line])
-        # Blanks are taken out of names, such as those that a macro stands in.
+        # Blanks are removed from names, such as those that contain a macro.
         name = "".join(symbol.name.split())
         if name not in "".join(named.split()) and symbol.kind is not Kind.BLOCK:
             print(f"{path}:{symbol.start_line}: {symbol.qualified_name}", file=sys.stderr)
@@ -161,7 +161,7 @@ def _timed(call: Callable[[], object]) -> float:
 
 
 def _size(listed: bytes) -> int:
-    """Of a blob; a copy that lacks it says `BAD`."""
+    """Return the size of a blob; a clone without the blob prints `BAD`."""
     return int(listed) if listed.isdigit() else sys.maxsize
 
 

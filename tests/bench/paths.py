@@ -1,14 +1,15 @@
-"""Searches of a monorepo inside a folder: processor time by the form of the path filter.
+"""Measure the processor time of searches in a folder of a monorepo, by the form of the path filter.
 
     python tests/bench/paths.py --files 1000000
     . .services/env && python tests/bench/paths.py --files 100000 --store weaviate --pid-file PID
 
-The index is synthetic: one repository of 400 services, one chunk per file, 64 numbers per vector.
-Weaviate takes a vector so slowly that `--keywords` measures more files there.
-A glob is measured when it is new to the reader, which compares it with the paths, and when it is
-known. Forms are measured in turns in one process, so a busy machine slows all of them alike. For
-Weaviate, the processor time is that of this process and of the server, and what is found is told:
-its conditions admit more than a glob, so a search asks again if globs leave too little.
+The index is synthetic: one repository of 400 services, one chunk per file, vectors of 64 numbers.
+Weaviate stores vectors so slowly that `--keywords` is needed to measure many files there.
+A glob is measured when it is new to the reader, which then compares it with the paths, and when it
+is known. Forms are measured in turns in one process, so load of the machine affects them alike. For
+Weaviate, the processor time is that of this process and of the server. The number of results is
+printed too: Weaviate's conditions admit more than a glob, so a search is repeated if the globs
+leave too few results.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ FILES_PER_CALL = 2_000
 REPOSITORY = RepositoryName("acme/mono")
 WORDS = 5_000
 
-#: Forms of a path filter, about a service, which makes the glob a new one in each turn.
+#: Forms of a path filter for a service. Each turn uses another service, so that the glob is new.
 FORMS = {
     "no filter": None,
     "services/NAME/** (2,500 files)": "services/s{0}/**",
@@ -126,7 +127,7 @@ async def search(
         spent["files of services/NAME/**"].append(await used(chunks.holding(listed)))
     for what, calls in spent.items():
         used_s, took_s, found = np.array(calls[1:]).T
-        # The clock of the server ticks every 10 ms, so there its mean says more than its median.
+        # The clock of the server ticks every 10 ms, so its mean is more precise than its median.
         print(
             f"{what:44}{np.median(used_s) * 1e3:9.1f} ms ({used_s.mean() * 1e3:.1f} on average), "
             f"{np.median(took_s) * 1e3:.1f} ms waited, {found.mean():.0f} found",
@@ -144,7 +145,7 @@ async def embedded(folder: Path, given: argparse.Namespace) -> None:
 
 
 def _object(file: FileChunks) -> Any:
-    """Return the object of a file with one chunk, with what lists of files need."""
+    """Return the object of a file with one chunk, with the properties that lists of files need."""
     from codelode.backends.weaviate.codec import NewObject, encode, grams_text
 
     [chunk], [vector] = file.chunks, file.vectors

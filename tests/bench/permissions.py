@@ -2,11 +2,11 @@
 
     python tests/bench/permissions.py
 
-The host is that of the tests, in a process of its own, so its answers take next to no time: the
-time is that of the worker, and a real host adds that of its answers. On GitHub the people are in
-100 teams, which read 200 repositories each; on GitLab each project has ten members. Both are read
-twice; the second time GitHub sends only pages that have changed. Then a gateway finds what each
-person may see.
+The host is that of the tests, in a separate process. Its answers take hardly any time, so the
+figures are those of the worker; a real host adds the time of its answers. On GitHub the people are
+in 100 teams, which read 200 repositories each; on GitLab each project has ten members. Both are
+read twice; the second time GitHub sends only pages that have changed. Then a gateway computes what
+each person may see.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from workers.sources.permissions import PermissionSync
 
 TEAMS, TEAM_REPOSITORIES, TEAM_MEMBERS = 100, 200, 30
 PROJECT_MEMBERS = 10
-FIRST_REPOSITORY = 100_000  # ids of people are below
+FIRST_REPOSITORY = 100_000  # ids of people are smaller
 
 Figures = dict[str, object]
 
@@ -82,7 +82,7 @@ HOSTS = {"github": LargeGitHub, "gitlab": LargeGitLab}
 
 
 def serve(kind: str, repositories: int, people: int, pipe: Connection) -> None:
-    """Serve the host until the other end says that it has had enough."""
+    """Serve the host until the other end of the pipe sends a message."""
     host: CodeHost = HOSTS[kind](repositories, people)
     pipe.send(host.url)
     pipe.recv()
@@ -90,7 +90,7 @@ def serve(kind: str, repositories: int, people: int, pipe: Connection) -> None:
 
 
 def synced(kind: str, given: argparse.Namespace) -> Figures:
-    """Return what two readings of the host cost, and what a gateway makes of them."""
+    """Return the cost of two readings of the host, and of applying them in a gateway."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     asked = (kind, given.repositories, given.people, there)

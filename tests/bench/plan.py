@@ -1,11 +1,11 @@
-"""Compare what `codelode plan` says with what the run then does.
+"""Compare the estimate of `codelode plan` with the run after it.
 
     python tests/bench/plan.py GIT_DIR… [--json FILE]
 
 Each repository is planned and then indexed twice: on a cluster that has indexed nothing yet, and on
-one that has indexed those before it. Printed are the ratios of the plan to the run: files, chunks,
-time, and processor time, which is that of all processes of the cluster and says more where the
-machine is busy. A repository is a git directory, or a folder OWNER+NAME with one called repo.
+one that has indexed those before it. The program prints the ratios of the plan to the run: files,
+chunks, time, and processor time, which is that of all processes of the cluster and is more reliable
+on a busy machine. A repository is a git directory, or a folder OWNER+NAME with one called repo.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from codelode.model import RunState
 
 Figures = dict[str, object]
 
-#: Ratios of a plan to its run that are summed up.
+#: The ratios of plans to runs that are summed up.
 _RATIOS = ("files", "chunks", "time", "processor")
 
 
@@ -39,7 +39,7 @@ class Compared:
     plan: dict[str, float]
     run: dict[str, float]
     ratios: dict[str, float]
-    is_within: bool  # the run took as long as the plan says at least and at most
+    is_within: bool  # the time of the run is between the plan's bounds
 
 
 def compared(cluster: Cluster, place: Path) -> Compared:
@@ -81,7 +81,7 @@ def _plan(cluster: Cluster, url: str) -> dict[str, float]:
 
 
 def _processor_s(cluster: Cluster) -> float:
-    """Return the processor time of all that works on a run."""
+    """Return the processor time of all processes that work on a run."""
     return sum(one.cpu_s for one in processes(cluster.pid) if one.name not in ("flower", "up"))
 
 

@@ -1,12 +1,12 @@
-"""Time health probes beside hostile requests, and calls beside more than the gateway can serve.
+"""Time health probes during hostile requests, and calls when there are more than can be served.
 
     python tests/bench/probes.py [--only WORD …] [--json FILE]
 
-A running cluster with this repository gets one kind of load after another. Meanwhile a process of
-its own asks the gateway's health service 20 times a second, over a new connection each time, as
-Kubernetes does, and records how long each answer takes. The callers are one more process, which
-neither builds requests nor reads answers, so that it needs little of the processor time that it
-shares with the gateway.
+A running cluster with this repository gets one kind of load after another. Meanwhile, a separate
+process probes the gateway's health service 20 times a second, over a new connection each time, as
+Kubernetes does, and records how long each answer takes. Another process makes the calls. It neither
+builds requests nor reads answers, so that it needs little of the processor time that it shares with
+the gateway.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from codelode.cluster import token_file
 from codelode.operations.evaluation.metrics import percentile
 from codelode.v1 import graph_pb2, search_pb2
 
-#: How long each load lasts.
+#: Duration of each load, seconds.
 SECONDS = 10.0
 DEADLINE_S = 5.0
 PROBE_EVERY_S = 0.05
-#: Callers that share a connection.
+#: Number of callers that share a connection.
 SHARING = 20
 HOSTILE_CALLERS = 40
 DETAILS = "grpc-status-details-bin"
@@ -52,7 +52,7 @@ SEARCH, GRAPH = "codelode.v1.SearchService/Search", "codelode.v1.GraphService/Ge
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Calls that so many callers send again and again. Patient ones wait as refusals ask."""
+    """Calls that a number of callers repeat. Patient callers wait as long as refusals say."""
 
     callers: int
     method: str = SEARCH
@@ -73,7 +73,7 @@ QUERIES = tuple(
     search(f"{first} {second} {third}")
     for first, second, third in (random.Random(at).sample(WORDS, 3) for at in range(300))
 )
-#: A function of 440 lines, each with a name of 2,000 letters.
+#: A function of 440 lines, each of which is a name of 2,000 letters.
 LONG_FUNCTION = "def long_function():\n" + ("    " + "a" * 2_000 + "\n") * 440
 GLOBS = [f"*{'?*' * 75}{at:03}*" for at in range(100)]
 LARGE = [f"{at:03}" + "x" * 500 for at in range(1_000)]
@@ -109,7 +109,7 @@ LOADS: Mapping[str, Load] = {
 
 
 def probe(address: str, stop: Any, results: Any) -> None:
-    """Ask until told to stop; put the milliseconds of each answer and the number of each status."""
+    """Probe until `stop` is set; put the milliseconds of each answer, and the count by status."""
     took_ms, statuses = [], Counter[str]()
     options = (("grpc.use_local_subchannel_pool", 1),)
     while not stop.wait(PROBE_EVERY_S):
@@ -126,7 +126,7 @@ def probe(address: str, stop: Any, results: Any) -> None:
 
 
 def call(address: str, token: str, load: Load, results: Any) -> None:
-    """Send the load for a while; put the milliseconds of the calls, by their status."""
+    """Send the load for SECONDS; put the milliseconds of the calls, by their status."""
     results.put(asyncio.run(_called(address, token, load)))
 
 

@@ -1,15 +1,15 @@
-"""Retrieval quality: NDCG@10 of annotated queries over real repositories, end to end.
+"""Measure retrieval quality end to end: NDCG@10 of annotated queries over real repositories.
 
     python tests/bench/quality.py --eval DIR --corpora FOLDER [--scope root,whole,all]
 
-Every repository is indexed at its annotated revision by the real job chain and every query goes
-through the Python client, so that a loss anywhere between git and the last ranking rule shows. The
+Every repository is indexed at its annotated revision by the real job chain, and every query goes
+through the Python client, so the result shows a loss at any stage from git to ranking. The
 annotations are a JSON list of {repo, url, revision, benchmark_root, language, queries: [{query,
 category, relevant, secondary}]}; a target is a path or {path, start_line, end_line}.
 
-Three scopes, since one flatters: `root` filters by the annotated source folder (what published
-figures are for), `whole` is the repository with its tests and documents (what a user has), `all`
-has no repository filter, so that every other repository competes.
+There are three scopes, because `root` alone would be too easy: `root` filters by the annotated
+source folder, as for published figures; `whole` is the repository with its tests and documents, as
+users search it; `all` has no repository filter, so all other repositories compete.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """An annotated repository and the git folder it is indexed from."""
+    """An annotated repository, and the git folder from which it is indexed."""
 
     name: str
     language: str
     git_dir: Path
     revision: str
-    root: str  # the annotated folder; empty: the whole repository
+    root: str  # the annotated folder; empty for the whole repository
     queries: tuple[Query, ...]
 
 
@@ -76,7 +76,7 @@ class Indexed:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one query got."""
+    """The answer to one query."""
 
     corpus: Corpus
     query: Query
@@ -84,7 +84,7 @@ class Answer:
     seconds: float
 
     def places(self) -> list[SourceLocation]:
-        """The hits in the annotations' terms; one in another repository is nobody's target."""
+        """Return the locations of the hits; one in another repository matches no target."""
         return [SourceLocation(self._label(hit), hit.start_line, hit.end_line) for hit in self.hits]
 
     def ranks(self) -> tuple[int | None, ...]:
@@ -122,7 +122,7 @@ def read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=0, help="of the embedded cluster")
     parser.add_argument("--scope", type=_scopes, default=("root", "whole"), help=",".join(SCOPES))
     parser.add_argument("--repos", type=lambda text: text.split(","), help="only these")
-    parser.add_argument("--misses", type=int, default=0, help="print so many worst queries")
+    parser.add_argument("--misses", type=int, default=0, help="print this many worst queries")
     parser.add_argument("--out", type=Path, help="JSON with all hits and figures, one per scope")
     return parser.parse_args(arguments)
 
@@ -135,7 +135,7 @@ def _scopes(text: str) -> tuple[str, ...]:
 
 
 def judged_entries(evaluation: Path, corpora: Path | None = None) -> list[dict[str, Any]]:
-    """The entries of a file, or of its folder; with `corpora` at the revisions that are there."""
+    """Return the entries of a file or folder; with `corpora`, at the revisions that exist there."""
     source = evaluation / "dev.json" if evaluation.is_dir() else evaluation
     entries = json.loads(source.read_text())
     if corpora is None:
@@ -165,7 +165,7 @@ def read_corpora(options: argparse.Namespace) -> Iterator[Corpus]:
 
 
 def _git_dir(folder: Path, entry: dict[str, Any]) -> Path | None:
-    """FOLDER/<name>, FOLDER/<owner>+<name>/repo, or the latter under any owner: projects move."""
+    """Return FOLDER/<name>, or FOLDER/<owner>+<name>/repo, of any owner because projects move."""
     owner, project = entry["url"].removesuffix(".git").split("/")[-2:]
     choices = [
         folder / entry["repo"],
@@ -176,7 +176,7 @@ def _git_dir(folder: Path, entry: dict[str, Any]) -> Path | None:
 
 
 def _revision(git_dir: Path, entry: dict[str, Any]) -> str:
-    """The annotated commit, or HEAD where the copy does not have it."""
+    """Return the annotated commit, or HEAD if the clone does not have it."""
     for wanted in (entry["revision"], "HEAD"):
         found = subprocess.run(
             ["git", "-C", str(git_dir), "rev-parse", "--verify", "-q", f"{wanted}^{{commit}}"],
@@ -206,7 +206,7 @@ def _target(entry: str | dict[str, Any]) -> SourceLocation:
 
 @contextmanager
 def gateway_of(options: argparse.Namespace) -> Iterator[str]:
-    """The address of the gateway to measure."""
+    """Yield the address of the gateway to measure."""
     if options.server:
         yield options.server
         return
@@ -237,7 +237,7 @@ def index_corpus(client: Client, corpus: Corpus) -> Indexed:
 
 def _ask_all(client: Client, corpora: Sequence[Corpus], scope: str) -> list[Answer]:
     first = corpora[0]
-    _ask(client, first, first.queries[0], scope)  # the first search loads the model: not timed
+    _ask(client, first, first.queries[0], scope)  # loads the model, so it is not timed
     return [_ask(client, corpus, query, scope) for corpus in corpora for query in corpus.queries]
 
 
@@ -306,7 +306,7 @@ def _line(values: dict[str, Any]) -> str:
 
 
 def _print_misses(answers: Sequence[Answer], count: int) -> None:
-    """The queries that lost most, with what was wanted and what came instead."""
+    """Print the queries with the greatest loss, with their targets and hits."""
     worst = sorted(answers, key=lambda one: ndcg_at_k(one.ranks(), TOP_K))
     for one in worst[:count]:
         print(f"\n{one.corpus.name} {one.query.category}: {one.query.text}")

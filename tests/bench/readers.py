@@ -1,8 +1,8 @@
-"""Imagine what the people of a code host read, and find the groups of the repositories.
+"""Simulate what the people of a code host read, and find the groups of the repositories.
 
-`teams`: 1,000 people in one to three of 97 overlapping teams, a tenth of them in 10 to 60, and
-three direct collaborators of each repository, so that hardly two repositories have the same
-readers. `halves`: 100 people, each of whom reads a random half.
+`teams`: 1,000 people are in one to three of 97 overlapping teams, a tenth of them in 10 to 60. Each
+repository has three direct collaborators, so that hardly any two have the same readers. `halves`:
+100 people, each of whom reads a random half.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DECLARED = SyncDeclaration("work", "gitea", "git.example/", 300, 3600, emails=Fa
 
 
 def read_by(names: list[RepositoryName], readers: str) -> dict[str, set[RepositoryName]]:
-    """Return what each of the people of a code host reads."""
+    """Return the repositories that each person reads."""
     drawn = random.Random(len(names))
     people = [str(number) for number in range(PEOPLE[readers])]
     if readers == "halves":

@@ -1,11 +1,11 @@
-"""Precision and recall of imports and calls against facts that were checked by hand.
+"""Measure precision and recall of imports and calls against facts that were checked by hand.
 
     python tests/bench/resolution.py FOLDER    (with clones OWNER+NAME/repo of the repositories)
 
-The facts beside this file name places and what is meant there: `imports.tsv` one import a line,
-`calls.tsv` one use of a name in a file, with the files whose definition of it is meant, `uses.tsv`
-one line with a name before parentheses, and whether that is a call. A clone at another commit may
-lack some of them; those are left out and counted.
+The facts are in files next to this one. Each line of `imports.tsv` has an import and its target, of
+`calls.tsv` a use of a name in a file and the files whose definition is meant, and of `uses.tsv` a
+line with a name before parentheses and whether it is a call. A clone at another commit may lack
+some of these places; they are left out and counted.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Clone:
         asked = ("git", "--git-dir", str(git), "rev-parse", "HEAD")
         found = subprocess.run(asked, capture_output=True, text=True, check=False)
         listed = [] if found.returncode else tree.listing(git, found.stdout.strip())
-        self.files = {file.path: file for file in listed}  # none without a clone
+        self.files = {file.path: file for file in listed}  # empty without a clone
         self._objects = Objects(git)
         self.layout = imports.read_layout(
             self.files.values(), lambda blob: self._objects.read(blob) or b"", name=name
@@ -72,7 +72,7 @@ class Clone:
         self._parsed = {}
 
     def parsed(self, path):
-        """None where the clone lacks the file."""
+        """Return the parsed file; None if the clone lacks it."""
         if path not in self._parsed:
             file = self.files.get(path)
             data = self._objects.read(file.blob) if file else None
@@ -161,7 +161,7 @@ def judged_call(targets, wanted):
 
 
 def use_figures(folder):
-    """Precision and recall of the lines of calls."""
+    """Return precision and recall of the lines of calls."""
     total, by_language, not_right = Counter(), defaultdict(Counter), []
     for name, path, line, used, expected in facts("uses.tsv"):
         parsed = clone(folder, name).parsed(path)
@@ -193,7 +193,7 @@ def lines(total):
 
 
 class Indexed:
-    """All source files of a repository in the twins of symbol table and graph."""
+    """All source files of a repository, in the in-memory symbol table and graph."""
 
     def __init__(self, at):
         self.symbols, self.graph, self.paths = MemorySymbols(), MemoryGraph(), set()
@@ -211,7 +211,7 @@ class Indexed:
             self.graph.replace(NAME, [DEFAULT_REF], {path: linked.edges})
 
     def meant(self, path, written, kind):
-        """What is meant by a name as it is written there, and by a member of that name."""
+        """Return the definitions to which a name in a file, or a member of that name, resolves."""
         found = {}
         kinds = (kind, ReferenceKind.OWN) if kind is ReferenceKind.MEMBER else (kind,)
         for _, use, source in uses_in(NAME, DEFAULT_REF, [path], kinds, self.references):
@@ -241,7 +241,7 @@ def indexed(folder, name):
 
 
 def scores(total):
-    """Precision over what was resolved, recall over what is there to resolve."""
+    """Return precision over the resolved facts, and recall over all facts."""
     right, wrong, unresolved = total["right"], total["wrong"], total["unresolved"]
     invented = total["invented"]
     return {

@@ -2,9 +2,9 @@
 
     PYTHON tests/bench/semble_model.py FOLDER
 
-Run it with the Python of an environment that has semble. The model of semble itself is in no
-package registry; with this one in its place, its tools can be compared with others everywhere.
-Identifiers are cut at capitals and underscores, as the built-in embedder does it.
+Run it with the Python of an environment that has semble. semble's own model is in no package
+registry; with this one instead, its tools can be compared with others everywhere. Identifiers are
+split at capitals and underscores, as the built-in embedder does.
 """
 
 from __future__ import annotations

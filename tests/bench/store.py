@@ -1,11 +1,11 @@
-"""The embedded chunk store alone: write rate, index time, search time, memory, recall.
+"""Measure the embedded chunk store alone: write rate, index time, search time, memory, recall.
 
     python tests/bench/store.py --chunks 60000
 
-The corpus is synthetic and the same on every machine: 60 repositories, 1 kB of code-like text a
-chunk, words of a Zipf distribution with topics, and for each chunk the weighted sum of random
-vectors of its words, which is what a static embedder makes of text. Searches run in a process of
-their own, as the gateway does; recall is against an exact comparison with every vector.
+The corpus is synthetic and the same on every machine: 60 repositories, 1 kB of code-like text per
+chunk, and words of a Zipf distribution with topics. The vector of a chunk is the weighted sum of
+random vectors of its words, as that of a static embedder is. Searches run in a separate process, as
+in the gateway; recall is relative to an exact comparison with every vector.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Query:
 
 
 class Corpus:
-    """Identifiers of one to three words, drawn by Zipf's law and by the topic of the file."""
+    """Files of identifiers of one to three words, drawn by Zipf's law and the topic of the file."""
 
     def __init__(self, *, seed: int = 1, vocabulary: int = 20_000) -> None:
         self._rng = np.random.default_rng(seed)
@@ -124,7 +124,7 @@ def _chunk(repository: RepositoryName, path: str, index: int, words: np.ndarray)
 
 
 def write(folder: Path, chunks: int, queries: int) -> None:
-    """Fill the store; leave queries and what exact search finds in the folder."""
+    """Fill the store; save queries and their exact results in the folder."""
     corpus, store = Corpus(), LocalChunkStore(folder / "index", dim=DIM, identity=IDENTITY)
     asked: list[Query] = []
     ids, vectors, batch, calls = [], [], [], []
@@ -149,7 +149,7 @@ def write(folder: Path, chunks: int, queries: int) -> None:
 
 
 def fold(folder: Path, chunks: int) -> None:
-    """Maintain; change 1 % of the files, and back; maintain again."""
+    """Measure maintenance: of all rows, after a change of 1 % of the files, and with few rows."""
     store = LocalChunkStore(folder / "index", dim=DIM, identity=IDENTITY)
     report("maintain, all rows new", _spent(store.maintain))
     report("maintain, nothing new", _spent(store.maintain))
@@ -164,7 +164,7 @@ def fold(folder: Path, chunks: int) -> None:
 
 
 def _changed(file: FileChunks) -> FileChunks:
-    """The file with another line in each chunk."""
+    """Return the file with another line in each chunk."""
     contents = [f"{chunk.content}\n    return changed" for chunk in file.chunks]
     chunks = tuple(
         chunk._replace(
@@ -217,7 +217,7 @@ async def _search(folder: Path) -> None:
 
 
 def _halves(queries: list[Query]) -> tuple[list[Query], list[Query]]:
-    """Every other query to measure recall and warm up with, the rest to time."""
+    """Return every other query, for recall and warm-up, and the rest, to be timed."""
     return queries[::2], queries[1::2]
 
 
@@ -247,7 +247,7 @@ def _queries(folder: Path) -> list[Query]:
 
 
 def _timed(action) -> tuple[float, float]:
-    """Seconds by the clock, and of all processors."""
+    """Return the elapsed time and the processor time, seconds."""
     start, used = time.perf_counter(), time.process_time()
     action()
     return time.perf_counter() - start, time.process_time() - used
@@ -276,7 +276,7 @@ def _status(field: str) -> int:
 
 
 def load() -> float:
-    """How busy the machine was; with more than its cores the times say little."""
+    """Return the load of the machine; if it exceeds the cores, times mean little."""
     return os.getloadavg()[0]
 
 
@@ -309,7 +309,7 @@ def _run(given: argparse.Namespace, folder: Path) -> None:
     if given.step:
         steps[given.step]()
         return
-    for step in steps:  # a process each: their memory is a figure
+    for step in steps:  # in separate processes, because their memory is measured
         passed = ["--folder", str(folder), "--chunks", str(given.chunks), "--step", step]
         subprocess.run([sys.executable, __file__, *passed], check=True)
 

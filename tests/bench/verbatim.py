@@ -1,10 +1,10 @@
-"""Measure how often the first hit of a pasted message, key, or flag is where it was copied from.
+"""Measure how often the first hit for a pasted message, key, or flag is the place it comes from.
 
     python tests/bench/verbatim.py --eval DIR --corpora FOLDER [--data DATA] [--repos a,b]
 
-Messages are literals of four or more words, keys are joined words in quotes (`--list-steps`); both
-are drawn from source files, and occur once in all repositories together, documents and tests
-included. Every one is searched in its repository, and among all.
+Messages are literals of four or more words; keys are joined words in quotes (`--list-steps`). Both
+are drawn from source files, and occur only once in all repositories, including documents and tests.
+Each is searched in its repository, and among all.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _FILE_NAME = re.compile(r"\.(js|ts|py|json|md|com|org|css|html|go|rs|lua|yml|tom
 
 @dataclass(frozen=True, slots=True)
 class Pasted:
-    """A text, and the place that it was copied from."""
+    """A text, and the place from which it was copied."""
 
     kind: str  # message or key
     repository: str
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def draw(corpora: Sequence[quality.Corpus]) -> Iterator[Pasted]:
-    """Yield messages and keys that occur once, of each repository some."""
+    """Yield some messages and keys of each repository that occur once in all."""
     texts = {(one.name, path): text for one in corpora for path, text in files(one)}
     everything = "\0".join(texts.values())
     found: defaultdict[tuple[str, str], list[Pasted]] = defaultdict(list)
@@ -89,7 +89,7 @@ def draw(corpora: Sequence[quality.Corpus]) -> Iterator[Pasted]:
 
 
 def pasted(repository: str, path: str, text: str) -> Iterator[Pasted]:
-    """Yield what a person may paste of a file."""
+    """Yield the texts of a file that a person may paste."""
     for number, line in enumerate(text.split("\n"), 1):
         if len(line) > MAX_LINE_CHARS:
             continue
@@ -109,7 +109,7 @@ def is_message(text: str) -> bool:
 
 
 def files(corpus: quality.Corpus) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of each file of the revision that may hold the text."""
+    """Yield the path and the text of each file of the revision that may contain such a text."""
     git = ["git", "-C", str(corpus.git_dir)]
     listed = subprocess.run(
         [*git, "ls-tree", "-r", "-z", "--name-only", corpus.revision],

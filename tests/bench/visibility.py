@@ -3,25 +3,27 @@
     python tests/bench/visibility.py --repositories 10,1000,10000
     . .services/env && python tests/bench/visibility.py --store weaviate --pid-file PID
 
-The corpus is that of store.py with two chunks in a file, cut into as many repositories as asked,
-with equally many chunks in all. A caller who sees everything takes turns with others with the same
-queries, so that all meet the same load of the machine. The others see a random half, tenth, and
-hundredth, the repositories of every other of the 97 teams, and those but for 3 % that are private.
-`--names` says how names tell the team: each is an owner, or the first word of names of four owners,
-or does not appear in them (flat). `--groups` gives the repositories groups: as permission sync
-does, by the team alone, whose members are the readers then, or by which of these callers read them;
-or as an access file does, in which each of these callers has as many entries as its names need.
-With `--readers`, the callers are instead three of the people of a code host (see readers.py), who
-read nearly half of the repositories each, and the groups are those of its readers and teams;
-`--drift` is the share by which what these callers read has changed since.
-Each caller is then measured a second time as if the repositories had no groups. With `--regrouped`,
-the chunks are first written as if there were no rights, then all of them again with the groups, as
-`codelode regroup` has them written.
+The corpus is that of store.py with two chunks per file, divided into the given number of
+repositories; the total number of chunks does not depend on that number. A caller who sees
+everything alternates with other callers who send the same queries, so that the load of the machine
+affects all alike. The others see: a random half, tenth, and hundredth; the repositories of every
+other of 97 teams; and these without 3 % that are private.
 
-Besides the time that a caller waits, the processor time is told, which depends less on that load:
-of this program and, if the file with its process id is given, of the Weaviate server. Then follow
-the other costs of a call that may depend on the number of repositories: the visibility itself, and
-what the service layer reads from a ledger in a Redis of its own.
+`--names` decides how names show the team: it is the owner, or the first word of names of four
+owners, or does not appear in them (flat). `--groups` gives the repositories groups: as permission
+sync does, by the team alone, whose members are then the readers, or by the set of these callers
+that read them; or as an access file does, in which each of these callers has as many entries as its
+names need. With `--readers`, the callers are instead three of the people of a code host (see
+readers.py), who read nearly half of the repositories each, and the groups are those of its readers
+and teams; `--drift` is the share of what these callers read that has changed since. Each caller is
+then measured a second time as if the repositories had no groups. With `--regrouped`, the chunks are
+first written as if there were no rights, then all of them again with the groups, as by
+`codelode regroup`.
+
+Besides the time that a caller waits, the program reports processor time, which depends less on that
+load: its own and, if the file with the process id is given, that of the Weaviate server. Then
+follow the other costs of a call that may depend on the number of repositories: the visibility
+itself, and what the service layer reads from a ledger in a separate Redis.
 """
 
 from __future__ import annotations
@@ -74,7 +76,7 @@ SHARES = {"half": 0.5, "tenth": 0.1, "hundredth": 0.01}
 TEAMS = 97
 PRIVATE = 0.03
 
-#: How the name of a repository follows from its number.
+#: Functions that derive the name of a repository from its number.
 NAMES: dict[str, Callable[[int], str]] = {
     "owners": lambda n: f"team{n % TEAMS}/r{n}",
     "words": lambda n: f"acme{n % 4}/team{n % TEAMS}-r{n}",
@@ -85,7 +87,7 @@ Figures = dict[str, object]
 
 
 def files(names: list[RepositoryName], chunks: int) -> Iterator[tuple[FileChunks, Query]]:
-    """Yield the files of the corpus, dealt out to the repositories, each with a query about it."""
+    """Yield the files of the corpus, distributed over the repositories, each with a query."""
     corpus = Corpus()
     for number, (file, drawn) in enumerate(corpus.files(chunks, per_file=CHUNKS_PER_FILE)):
         name = names[number % len(names)]
@@ -108,7 +110,7 @@ def filled(
     chunks: int,
     queries: int,
 ) -> list[Query]:
-    """Write the corpus; return queries about files from all over it."""
+    """Write the corpus; return queries about files from all parts of it."""
     asked: list[Query] = []
     every = max(1, chunks // CHUNKS_PER_FILE // (queries + WARM_UP))
     written = files(names, chunks)
@@ -123,7 +125,7 @@ def named(repositories: int, how: str) -> list[RepositoryName]:
 
 
 def seen_by(names: list[RepositoryName]) -> dict[str, list[RepositoryName]]:
-    """Return what each caller sees who does not see everything."""
+    """Return the repositories of each caller who does not see everything."""
     drawn = random.Random(len(names))
     seen = {
         who: drawn.sample(names, max(1, int(len(names) * share))) for who, share in SHARES.items()
@@ -156,7 +158,7 @@ def repository(name: RepositoryName) -> Repository:
 def reading(
     names: list[RepositoryName], given: argparse.Namespace
 ) -> tuple[dict[RepositoryName, Groups], dict[str, Visibility]]:
-    """Return the groups of each repository, and the visibility of three people near a half."""
+    """Return the groups of each repository, and the visibility of three people who read half."""
     reads, drawn = read_by(names, given.readers), random.Random(1)
     groups = grouped_by_readers([repository(name) for name in names], reads)
     found = {name: Grouped(some) for name, some in groups.items()}
@@ -285,7 +287,7 @@ async def clustered(given: argparse.Namespace, names: list[RepositoryName]) -> F
                 groups, seen = reading(names, given)
             first = {name: Rights().groups_of(repository(name)) for name in names}
             asked = filled(
-                # Many times faster than `replace`, which reads each repository first.
+                # This is many times faster than `replace`, which first reads each repository.
                 lambda files: library_batch(
                     objects,
                     clustered_store._objects(files, first if given.regrouped else groups),
@@ -320,7 +322,7 @@ def regroup(
 
 
 def other_costs(names: list[RepositoryName]) -> Figures:
-    """Return milliseconds of what a call may do besides the search, by caller."""
+    """Return the milliseconds of other parts of a call besides the search, by caller."""
     seen = callers(names)
     found: Figures = {
         "Visibility.of": {

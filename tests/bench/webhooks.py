@@ -2,12 +2,12 @@
 
     python tests/bench/webhooks.py [--pushes N] [--files N] [--json FILE]
 
-The cluster follows an organisation. A push changes ten files of a repository of 200. Its webhook is
-sent by this program, signed as Gitea does, and timed from then on: to the answer, and to the first
-search that finds a word of the last file. Other deliveries, which ask for a run or for nothing, are
-timed to their answer. All is measured on an idle cluster, and while a large repository is indexed.
-At the end Gitea itself sends the webhooks, which takes it a while, and pushes are timed from the
-end of `git push`.
+The cluster follows an organisation. A push changes ten files of a repository of 200. This program
+sends its webhook, signed as Gitea does, and measures the time from then to the answer, and to the
+first search that finds a word of the last file. For other deliveries, which start a run or nothing,
+only the time to the answer is measured. All of this is measured on an idle cluster, and while a
+large repository is indexed. At the end, Gitea itself sends the webhooks, with a delay, and pushes
+are timed from the end of `git push`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Sender:
         self._number = 0
 
     def answer_s(self, ref: str) -> float:
-        """Return after how long a delivery is answered."""
+        """Return the time until a delivery is answered, seconds."""
         self._number += 1
         body = json.dumps({"ref": ref, **self._event}).encode()
         headers = {
@@ -68,7 +68,7 @@ class Sender:
 
 
 def push_s(client: Client, sender: Sender | None, folder: Path, word: str) -> float:
-    """Push ten changed files; return after how long the last of them is found.
+    """Push ten changed files; return the time until the last of them is found, seconds.
 
     `sender`: None if the host sends the webhook.
     """

@@ -1,10 +1,10 @@
-"""Index two repositories at once, one of which weighs more, and compare what is done of them.
+"""Index two repositories with different weights at once, and compare their progress.
 
     python tests/bench/weights.py [--files N] [--weight N] [--json FILE]
 
-Both have as many files, each with code of its own, so that nothing is taken from a cache. What is
-done of both is compared while the one that weighs more goes from a fifth to four fifths of its
-files, because only then have both of them files at all stages.
+Both have the same number of files, all with different code, so that no result comes from a cache.
+Their progress is compared while the one with the greater weight goes from a fifth to four fifths of
+its files, because only then do both have files at all stages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def repository(folder: Path, name: str, files: int) -> str:
 
 
 def done(client: Client, runs: dict[str, Run], of_heavy: int) -> dict[str, int]:
-    """Return the files done of each run, once so many are done of the heavy one."""
+    """Return the number of files done of each run, once `of_heavy` are done of the heavy one."""
     for seen in client.watch(runs["heavy"]):
         if seen.done >= of_heavy:
             break
