@@ -27,7 +27,7 @@ ways=${SERVICES_WAYS:-configured compose path cache release go}
 version() { sed -n "s|^ *image: .*/$1:\([0-9.]*\)\$|\1|p" "$root/docker-compose.yml" | head -1; }
 weaviate_version=$(version weaviate)
 ollama_version=$(version ollama)
-gitea_version=1.26.0 # later versions have another module name, under which Go finds none
+gitea_version=1.26.0 # later versions have another module name, under which Go cannot find them
 
 say() { echo "services: $*" >&2; }
 quietly() { "$@" >>"$state/log" 2>&1; }

@@ -107,7 +107,7 @@ def balanced(sources: Iterable[Source]) -> list[Source]:
 
 
 def is_held_out(package: str) -> bool:
-    """Return whether a package is only for measuring."""
+    """Return whether a package is held out of training, for the measurement."""
     return int.from_bytes(_digest(package)) % HELD_OUT == 0
 
 

@@ -2,8 +2,8 @@
 
 There are three kinds: a definition's documentation → the definition; a comment inside a body → the
 lines below it; a file's opening documentation → its beginning. They are found by line patterns, so
-a language needs only one row in COMMENTS. The code stands under its path, as the index embeds it,
-and in half of the pairs among the lines around it, as in a chunk.
+a language needs only one row in COMMENTS. The path precedes the code, as in the texts that the
+index embeds; in half of the pairs, the code has the lines around it, as in a chunk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from corpus import Source
 CODE_LINES = 50
 MIN_WORDS, MAX_WORDS = 3, 60
 MIN_CODE_CHARS = 40
-PATH_PARTS = 4  # of the end of a path; its start is the layout of the registry
+PATH_PARTS = 4  # from the end of a path, because its start only shows the layout of the registry
 
 _C = r"^\s*(?://[/!]?|/\*+!?|\*(?!/)(?:\s|$)|\*/)"
 _HASH = r"^\s*#(?!\[|!|include|define|if|else|endif|pragma|undef)"

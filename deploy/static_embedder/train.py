@@ -25,9 +25,9 @@ BATCH = 1_024
 SCALE = 20.0
 EPOCHS = 4
 
-#: The path weight in training, smaller than where the table is used. A training with 1, which also
-#: had the names that a chunk defines beside its path and more pairs, gave .695 in retrieval instead
-#: of .703; the cause was not examined.
+#: The path weight in training, smaller than in use. Training with 1, more pairs, and the names that
+#: a chunk defines next to its path gave .695 in retrieval instead of .703; the cause was not
+#: examined.
 PATH_WEIGHT = 0.5
 VECTOR_RATE = 2e-3
 WEIGHT_RATE = 5e-3

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from codelode.backends.models.static import MAX_WORD_CHARS, word_pieces
 from codelode.tokens import MAX_IDENTIFIER_CHARS, Memo, runs, words
 
-#: Rows of the table: as many as 256 int8 dimensions and the vocabulary fit into 9 MB.
+#: Number of rows of the table: with 256 int8 dimensions and the vocabulary, it takes 9 MB.
 ROWS = 32_768
 
 #: Words in fewer chunks are ignored, because so few occurrences are not significant.

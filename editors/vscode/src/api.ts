@@ -1,6 +1,6 @@
 /** Calls of the gateway's REST API, and the parts of its answers that the extension uses. */
 
-/** Longest wait for an answer; the gateway itself gives up after 60 s. */
+/** Maximum wait for an answer, milliseconds; the gateway itself gives up after 60 s. */
 const TIMEOUT_MS = 65_000;
 
 export interface Repository {

@@ -6,7 +6,7 @@ import { localGateway } from "./local";
 
 const SERVER = "server";
 const TOKEN = "token";
-/** Stands for the address of the cluster on this machine, whose port and token can change at a start. */
+/** Stands for the address of the cluster on this machine, whose port and token may change when it starts. */
 const LOCAL = "local";
 
 export class Connection {

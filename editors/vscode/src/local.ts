@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import { Gateway } from "./api";
 
-/** Node's variable, which does not exist if the editor runs in a browser. */
+/** Node's global variable, which does not exist if the editor runs in a browser. */
 declare const process:
   | { env: Record<string, string | undefined>; kill(pid: number, signal: 0): void }
   | undefined;

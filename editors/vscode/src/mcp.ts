@@ -8,7 +8,7 @@ interface Configuration {
   inputs?: { id: string }[];
 }
 
-/** The editor asks for the token once and keeps it; the file never holds it. */
+/** The editor asks for the token once and keeps it; the file never contains it. */
 const INPUT = {
   type: "promptString",
   id: "codelode-token",

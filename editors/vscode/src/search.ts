@@ -7,7 +7,7 @@ import { Documents } from "./documents";
 import { FilterName, parsed, withFilter } from "./query";
 import { PlaceItem, follow, hitItem, note, plain } from "./places";
 
-/** The pause in typing after which the query is sent. */
+/** The pause in typing after which the query is sent, milliseconds. */
 const PAUSE_MS = 200;
 const HISTORY = "history";
 const HISTORY_LENGTH = 50;
