@@ -12,7 +12,8 @@ local function release(first)
 end
 
 --- take
--- name, call, interval of tokens in us, bucket size, maximum number of active calls, lease in us
+-- name, call, interval of tokens in us, bucket size, maximum number of active calls, lease in us, calls
+-- that have ended...
 -- -> us until the call may be repeated; 0: it is admitted; -1: until another call ends
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
