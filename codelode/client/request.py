@@ -1,4 +1,4 @@
-"""Build request messages. The gateway checks the values; here, only what the wire cannot carry."""
+"""Build request messages. Only values that the wire cannot carry are checked here."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ MOST = {"top_k": 200, "depth": 5, "limit": 1_000, "budget_tokens": 200_000}
 
 #: Names of the types of search options, for errors.
 _KINDS = {
-    FieldDescriptor.CPPTYPE_INT32: "whole number",
-    FieldDescriptor.CPPTYPE_DOUBLE: "number",
+    FieldDescriptor.CPPTYPE_INT32: "a whole number below 2,147,483,648",
+    FieldDescriptor.CPPTYPE_DOUBLE: "a number",
     FieldDescriptor.CPPTYPE_BOOL: "true or false",
     FieldDescriptor.CPPTYPE_STRING: "text",
 }
@@ -179,7 +179,7 @@ def _set(part: Message, stage: str, name: str, value: object) -> None:
     try:
         setattr(part, name, value)
     except (TypeError, ValueError) as exc:
-        told = f"{value!r} is no {_KINDS[fields[name].cpp_type]}"
+        told = f"{value!r} is not {_KINDS[fields[name].cpp_type]}"
         raise errors.InvalidQuery(f"options.{stage}.{name}", told) from exc
 
 
@@ -244,5 +244,5 @@ def count(field: str, value: int) -> int:
 def natural(field: str, value: int) -> int:
     """Return the number. Raises InvalidQuery if the wire cannot carry it."""
     if not 0 <= value < 2**31:
-        raise errors.InvalidQuery(field, f"is {value:,}; it must not be negative, nor so large")
+        raise errors.InvalidQuery(field, f"is {value:,}; it must be from 0 to {2**31 - 1:,}")
     return value

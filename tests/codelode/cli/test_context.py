@@ -43,7 +43,7 @@ def test_a_budget_that_is_not_a_number_is_refused_by_name(served, gateway):
     answer = served("context", "retry", "--set", "assemble.budget_tokens=many")
 
     assert answer.status == 2
-    assert "--tokens (assemble.budget_tokens): 'many' is no whole number" in answer.err
+    assert "--tokens (assemble.budget_tokens): 'many' is not a whole number below" in answer.err
     assert gateway.requests == []
 
 
