@@ -38,7 +38,7 @@ class ConnectionPermissions:
 
     connection: str
     kind: str
-    #: What the URLs of the repositories under permission sync begin with, without the scheme.
+    #: The beginning of the URLs of the repositories under permission sync, without the scheme.
     prefix: str
     synced_at: float  # when the last successful attempt began
     attempted_at: float

@@ -2,7 +2,7 @@
 
 `Client` and `AsyncClient` share these functions, so that each capability has one signature, one
 description, one request and one conversion of its response. They raise InvalidQuery, naming the
-field, for what the wire cannot carry; the gateway checks everything else.
+field, for values that the wire cannot carry; the gateway checks everything else.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-#: Failures per page.
+#: Number of failures per page.
 PAGE_SIZE = 1_000
 
 #: Longest wait for the answer of the health service, seconds.
@@ -507,7 +507,7 @@ def sync_sources(connection: str | None = None, *, mode: str = "sync") -> Call[t
 
 
 def health() -> Call[bool]:
-    """Return whether the gateway says that it is ready."""
+    """Return whether the gateway reports that it is ready."""
     from grpc_health.v1 import health_pb2
 
     def is_serving(message: Any) -> bool:

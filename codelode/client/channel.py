@@ -39,7 +39,7 @@ Option = tuple[str, int | str]
 class Tls:
     """Files in PEM format, and a name, for an address with grpcs://.
 
-    An empty file is taken from the variable named beside it.
+    An empty file stands for the value of the variable in its comment.
     """
 
     ca: str = ""  # the authorities to trust: CODELODE_TLS_CA, else the public ones
@@ -108,7 +108,7 @@ def checked(address: str) -> str:
 def _target(address: str) -> str:
     """Return HOST:PORT of the address. Raises InvalidSettings if it is malformed."""
     target = address.removeprefix(TLS)
-    # gRPC itself would take port 99999 modulo 65536, and a bare host for port 443.
+    # gRPC itself would take port 99999 modulo 65536, and add port 443 to a bare host.
     if not is_host_and_port(target):
         raise InvalidSettings(
             f"{address!r} is not a gateway address; write HOST:PORT, for example "

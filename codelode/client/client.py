@@ -214,7 +214,7 @@ class Client:
                 return
 
     def is_serving(self) -> bool:
-        """Return whether the gateway answers and says that it is ready; never raises."""
+        """Return whether the gateway answers and reports that it is ready; never raises."""
         try:
             return self._send(calls.health(), min(self.timeout_s, calls.HEALTH_TIMEOUT_S))
         except CodelodeError:

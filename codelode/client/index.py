@@ -72,7 +72,7 @@ class Source:
 
     connection: str
     kind: str
-    #: What the URLs of its repositories begin with, without the scheme; for a folder, its path.
+    #: The beginning of the URLs of its repositories, without the scheme; for a folder, its path.
     prefix: str
     every_s: int  # the present interval of listings
     synced_at: float  # when the last successful listing began

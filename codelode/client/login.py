@@ -28,7 +28,7 @@ from codelode.openid_flow import claims, refresh_form, refusal
 RENEW_S = 60.0
 #: Longest wait for the issuer, seconds.
 TIMEOUT_S = 10.0
-#: Largest answer of an issuer.
+#: Maximum size of an issuer's answer, bytes.
 MAX_BYTES = 1 << 20
 
 

@@ -1,4 +1,4 @@
-"""Read answers from messages: the fields of a dataclass from the message's fields of those names.
+"""Read dataclasses from messages, whose fields have the same names.
 
 Annotations say how to convert what messages express differently: tuples, enumerations, and None.
 Fields that the message lacks keep their defaults.

@@ -1,4 +1,4 @@
-"""The timeout of `watch` while no gateway answers."""
+"""Limit the time for which `watch` waits while no gateway answers."""
 
 from __future__ import annotations
 
