@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from codelode.definitions import Definition, definition, line_of
 from codelode.model import Candidate, Chunk, Hit, Match
-from gateway.assemble.named import asked_names, under_name
+from gateway.assemble.named import asked_names, said_names, under_name
 from gateway.state import Backends, Ranked, SearchState, estimated_tokens
 
 #: Maximum number of tokens of all hits that most language models can read. Chosen by hand.
@@ -20,11 +20,14 @@ MAX_LINE_CHARS = 200
 async def assemble(state: SearchState, _backends: Backends) -> SearchState:
     """Add the hits."""
     globs = state.query.filters.symbols
-    asked = asked_names(state.analysis.identifiers, globs)
-    if state.query.options.assemble.compact:
+    is_compact = state.query.options.assemble.compact
+    shown = (entry.candidate.chunk for entry in (state.ranking if is_compact else state.page))
+    said = said_names(state.query.text, (name for chunk in shown for name in chunk.symbols))
+    asked = (*asked_names(state.analysis.identifiers, globs), *said)
+    if is_compact:
         state = replace(state, ranking=_merged(state.ranking, asked, globs))
     hits = tuple(hit(entry, asked, globs) for entry in state.page)
-    if state.query.options.assemble.compact:
+    if is_compact:
         hits = tuple(map(_compacted, hits))
     tokens = sum(estimated_tokens(hit.chunk.content) for hit in hits)
     tokens += sum(estimated_tokens(passage.content) for passage in state.passages.values())

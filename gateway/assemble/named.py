@@ -10,8 +10,15 @@ import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
+from codelode import tokens
 from codelode.definitions import headed
 from codelode.model import Chunk
+from codelode.names import spelling
+
+#: Numbers of words that may spell a name, and most words of a text that are read; pasted code has
+#: more.
+SPELT_BY = (2, 3)
+MAX_WORDS = 64
 
 #: Separators of a qualified name: `Client.get`, `absl::StrCat`, `a/b`.
 _SEPARATOR = re.compile(r"::|->|[.#/\\]")
@@ -20,6 +27,18 @@ _SEPARATOR = re.compile(r"::|->|[.#/\\]")
 def asked_names(identifiers: Iterable[str], symbols: Iterable[str]) -> tuple[str, ...]:
     """Return the last parts of the query's identifiers and of the symbol filter."""
     return tuple(dict.fromkeys(_SEPARATOR.split(name)[-1] for name in (*identifiers, *symbols)))
+
+
+def said_names(text: str, symbols: Iterable[str]) -> tuple[str, ...]:
+    """Return the names among the symbols that two or three adjacent words of the text spell.
+
+    `too many redirects` spells `TooManyRedirects`.
+    """
+    words = tokens.terms(text)[:MAX_WORDS]
+    said = {
+        "".join(words[at : at + size]) for size in SPELT_BY for at in range(len(words) - size + 1)
+    }
+    return tuple(name for name in dict.fromkeys(symbols) if spelling(name) in said)
 
 
 def under_name(chunk: Chunk, asked: Sequence[str], globs: Sequence[str] = ()) -> Chunk:

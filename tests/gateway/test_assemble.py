@@ -42,9 +42,11 @@ def code(number, words=40):
     return "\n".join(f"value_{number} = compute_{word}(argument)" for word in range(words // 4))
 
 
-async def assembled(*chunks, top_k=100, passages=None, related=(), imports=(), **options):
+async def assembled(
+    *chunks, text="retry", top_k=100, passages=None, related=(), imports=(), **options
+):
     query = SearchQuery(
-        "retry", top_k, options=Options(assemble=Assemble(**options)), visible=EVERYTHING
+        text, top_k, options=Options(assemble=Assemble(**options)), visible=EVERYTHING
     )
     ranking = by_similarity([Candidate(chunk, None, 1 - n / 1e3) for n, chunk in enumerate(chunks)])
     state = SearchState(
@@ -487,6 +489,27 @@ def test_a_hit_is_headed_by_the_name_that_was_asked_for(make_chunk, asked, symbo
 
     assert named == chunk._replace(symbol=shown)
     assert under_name(chunk, asked_names((), asked)) == named
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Too many redirects", "TooManyRedirects"),
+        ("when are too many redirects an error", "TooManyRedirects"),
+        ("redirects", "HTTPError"),
+        ("http error or too many redirects", "HTTPError"),
+    ],
+)
+@pytest.mark.parametrize("compact", [False, True])
+async def test_a_hit_is_headed_by_the_name_that_adjacent_words_spell(
+    make_chunk, text, shown, compact
+):
+    names = ("HTTPError", "TooManyRedirects")
+    chunk = make_chunk("errors.py", "class", symbol="HTTPError", symbols=names)
+
+    state = await assembled(chunk, text=text, compact=compact)
+
+    assert state.hits[0].chunk.symbol == shown
 
 
 @pytest.mark.parametrize(
