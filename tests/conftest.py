@@ -19,7 +19,6 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from hypothesis import settings
 
 from tests import ollama_models
 from tests.examples import examples
@@ -32,6 +31,8 @@ pytest_plugins = ["tests.grouping", "tests.weaviate_nodes"]
 # Without cached bytecode, each of the many processes of a test run compiles all sources again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+from hypothesis import settings  # noqa: E402 - else its compiled modules are not cached
 
 # How long an example takes depends on what else the machine does; time is measured in tests/bench.
 settings.register_profile("untimed", deadline=None, max_examples=examples(100, short=20))
