@@ -248,7 +248,10 @@ async def test_only_known_hosts_and_their_pages_are_answered(tmp_path, headers, 
 
     assert response.status_code == status
     if status != 200:
-        assert "CODELODE_HTTP_HOSTS" in response.json()["detail"]
+        told = response.json()
+        assert "CODELODE_HTTP_HOSTS" in told["detail"]
+        error = "InvalidQuery" if status == 421 else "Denied"
+        assert told["type"] == f"urn:codelode:error:{error}"
 
 
 async def test_a_path_is_not_looked_up_in_the_folders_of_the_gateway(tmp_path, monkeypatch):

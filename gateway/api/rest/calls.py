@@ -236,9 +236,7 @@ def received_as(
         function=function,
         request_id=id,
         source=request.client.host if request.client else "",
-        credentials=presented(request, face_of(request).cookies)
-        if credentials is None
-        else credentials,
+        credentials=credentials,
         remaining_s=remaining_s,
         code=code,
     )

@@ -72,9 +72,11 @@ def status(error: BaseException) -> int:
 def problem(error: BaseException, *, request_id: str = "") -> Problem:
     code, title = _row(error)
     is_ours = isinstance(error, errors.CodelodeError)
+    # A face may have its own subclasses of the errors, which callers do not know.
+    public = (one for one in type(error).__mro__ if one.__module__ == errors.__name__)
     detail = str(error) if is_ours else f"internal error {request_id}: the server's log has details"
     return Problem(
-        type=f"urn:codelode:error:{type(error).__name__ if is_ours else 'Defect'}",
+        type=f"urn:codelode:error:{next(public).__name__ if is_ours else 'Defect'}",
         title=title,
         status=code,
         detail=detail[:MAX_DETAIL_CHARS],
