@@ -1,7 +1,7 @@
 """Convert protos to requests, and answers to protos.
 
-Fields of answers have the names of the protos' fields, so one function converts them all. A field
-that the message lacks is internal and not sent.
+Fields of requests and answers have the names of the protos' fields, so one function converts all of
+either. A field that the message lacks is internal: it is not sent, or keeps its default.
 
 Repeated fields of requests are not copied here, on the event loop, because nothing bounds their
 length before the service layer does.
@@ -13,31 +13,20 @@ from collections.abc import Callable
 from dataclasses import fields
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from codelode.v1 import access_pb2, graph_pb2, index_pb2, search_pb2
-from gateway.service.requests import (
-    NO_FILTERS,
-    CreateKeyRequest,
-    ExplainRequest,
-    FailuresRequest,
-    FilesRequest,
-    GivenFilters,
-    GivenOptions,
-    GraphRequest,
-    GrepRequest,
-    ReadRequest,
-    ReferencesRequest,
-    SearchRequest,
-    SimilarRequest,
-    StartRequest,
-    SymbolsRequest,
-)
+from codelode.v1 import index_pb2, search_pb2
+from gateway.service.requests import NO_FILTERS, GivenFilters, GivenOptions
 from gateway.service.results import GrepPart
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 M = TypeVar("M", bound=Message)
+R = TypeVar("R", bound="DataclassInstance")
 
 #: The messages of SearchOptions that hold options.
 STAGES = ("analyze", "retrieve", "rank", "expand", "assemble")
@@ -118,111 +107,22 @@ def _shape(value: type[Any], of: type[Message]) -> _Shape:
     )
 
 
-def search_request(given: search_pb2.SearchRequest) -> SearchRequest:
-    return SearchRequest(
-        query=given.query,
-        filters=_filters(given.filters),
-        top_k=given.top_k if given.HasField("top_k") else None,
-        explain=given.explain,
-        skip_cache=given.skip_cache,
-        options=options(given.options),
-        page_token=given.page_token,
-    )
+def request(given: Message, kind: type[R]) -> R:
+    """Convert a message to a request, field by field; optional fields that it lacks are None."""
+    names = given.DESCRIPTOR.fields_by_name
+    common = (names[field.name] for field in fields(kind) if field.name in names)
+    return kind(**{field.name: _value(given, field) for field in common})
 
 
-def similar_request(given: search_pb2.SimilarRequest) -> SimilarRequest:
-    return SimilarRequest(
-        snippet=given.snippet,
-        repository=given.repository,
-        path=given.path,
-        line=given.line,
-        ref=given.ref,
-        filters=_filters(given.filters),
-        top_k=given.top_k if given.HasField("top_k") else None,
-    )
-
-
-def grep_request(given: search_pb2.GrepRequest) -> GrepRequest:
-    return GrepRequest(
-        pattern=given.pattern,
-        filters=_filters(given.filters),
-        literal=given.literal,
-        ignore_case=given.ignore_case,
-        whole_word=given.whole_word,
-        multiline=given.multiline,
-        before_lines=given.before_lines,
-        after_lines=given.after_lines,
-        limit=given.limit if given.HasField("limit") else None,
-        limit_per_file=given.limit_per_file,
-        without_lines=given.without_lines,
-    )
-
-
-def symbols_request(given: search_pb2.ListSymbolsRequest) -> SymbolsRequest:
-    return SymbolsRequest(
-        name=given.name,
-        filters=_filters(given.filters),
-        literal=given.literal,
-        limit=given.limit if given.HasField("limit") else None,
-    )
-
-
-def references_request(given: search_pb2.ListReferencesRequest) -> ReferencesRequest:
-    return ReferencesRequest(
-        name=given.name,
-        filters=_filters(given.filters),
-        limit=given.limit if given.HasField("limit") else None,
-    )
-
-
-def read_request(given: search_pb2.ReadFileRequest) -> ReadRequest:
-    return ReadRequest(given.path, given.repository, given.ref, given.start_line, given.end_line)
-
-
-def files_request(given: search_pb2.ListFilesRequest) -> FilesRequest:
-    return FilesRequest(given.repository, given.ref, given.path, given.page_size, given.page_token)
-
-
-def explain_request(given: search_pb2.ExplainRequest) -> ExplainRequest:
-    return ExplainRequest(given.subject, given.repository, given.ref)
-
-
-def graph_request(given: graph_pb2.GetGraphRequest) -> GraphRequest:
-    return GraphRequest(
-        subject=given.subject,
-        repository=given.repository,
-        ref=given.ref,
-        relations=given.relations,
-        depth=given.depth if given.HasField("depth") else None,
-        limit=given.limit if given.HasField("limit") else None,
-        reverse=given.reverse,
-    )
-
-
-def start_request(given: index_pb2.StartRunRequest) -> StartRequest:
-    return StartRequest(
-        url=given.url,
-        name=given.name,
-        ref=given.ref,
-        label=given.label,
-        include=given.include.patterns if given.HasField("include") else None,
-        exclude=given.exclude.patterns if given.HasField("exclude") else None,
-        plan_only=given.plan_only,
-    )
-
-
-def failures_request(given: index_pb2.ListFailuresRequest) -> FailuresRequest:
-    return FailuresRequest(
-        repository=given.repository,
-        include_skipped=given.include_skipped,
-        include_partial=given.include_partial,
-        page_size=given.page_size,
-        page_token=given.page_token,
-    )
-
-
-def key_request(given: access_pb2.CreateKeyRequest) -> CreateKeyRequest:
-    return CreateKeyRequest(given.name, given.role, given.repositories, given.expires_in_s)
+def _value(given: Message, field: FieldDescriptor) -> Any:
+    found = getattr(given, field.name)
+    if isinstance(found, search_pb2.Filters):
+        return _filters(found)
+    if isinstance(found, search_pb2.SearchOptions):
+        return options(found)
+    if field.has_presence and not given.HasField(field.name):
+        return None
+    return found.patterns if isinstance(found, index_pb2.Patterns) else found
 
 
 def options(given: search_pb2.SearchOptions) -> GivenOptions:

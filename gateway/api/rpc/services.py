@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
+from codelode.access import Principal
 from codelode.v1 import (
     access_pb2,
     access_pb2_grpc,
@@ -17,11 +19,40 @@ from codelode.v1 import (
 )
 from gateway import service
 from gateway.api.rpc import convert
-from gateway.api.rpc.convert import message
+from gateway.api.rpc.convert import M, R, message
 from gateway.api.rpc.interceptors import CallContext, caller
-from gateway.service.requests import MapPlacesRequest, MapRequest
+from gateway.service.requests import (
+    CreateKeyRequest,
+    ExplainRequest,
+    FailuresRequest,
+    FilesRequest,
+    GraphRequest,
+    GrepRequest,
+    MapPlacesRequest,
+    MapRequest,
+    ReadRequest,
+    ReferencesRequest,
+    SearchRequest,
+    SimilarRequest,
+    StartRequest,
+    SymbolsRequest,
+)
 
 # ruff: noqa: N802 - the methods have gRPC's names
+
+
+def _method(
+    kind: type[R],
+    answer: Callable[[service.Dependencies, Principal, R], Awaitable[object]],
+    response: type[M],
+) -> Any:
+    """Make the method that answers requests with a function of the service layer."""
+
+    async def method(self: Any, request: Any, context: CallContext) -> M:
+        asked = convert.request(request, kind)
+        return message(await answer(self.dependencies, caller(), asked), response)
+
+    return method
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,47 +61,31 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
 
     dependencies: service.Dependencies
 
-    async def Search(
-        self, request: search_pb2.SearchRequest, context: CallContext
-    ) -> search_pb2.SearchResponse:
-        asked = convert.search_request(request)
-        answer = await service.search(self.dependencies, caller(), asked)
-        return message(answer, search_pb2.SearchResponse)
+    Search = _method(SearchRequest, service.search, search_pb2.SearchResponse)
+    Similar = _method(SimilarRequest, service.similar, search_pb2.SearchResponse)
+    ListSymbols = _method(SymbolsRequest, service.symbols, search_pb2.ListSymbolsResponse)
+    ListReferences = _method(
+        ReferencesRequest, service.references, search_pb2.ListReferencesResponse
+    )
+    ReadFile = _method(ReadRequest, service.read, search_pb2.ReadFileResponse)
+    ListFiles = _method(FilesRequest, service.files, search_pb2.ListFilesResponse)
+    Explain = _method(ExplainRequest, service.explain, search_pb2.ExplainResponse)
+    GetMap = _method(MapRequest, service.chunk_map, search_pb2.GetMapResponse)
+    ListMapPlaces = _method(MapPlacesRequest, service.map_places, search_pb2.ListMapPlacesResponse)
 
     async def Context(
         self, request: search_pb2.ContextRequest, context: CallContext
     ) -> search_pb2.ContextResponse:
-        asked = convert.search_request(request.search)
+        asked = convert.request(request.search, SearchRequest)
         answer = await service.context(self.dependencies, caller(), asked)
         return message(answer, search_pb2.ContextResponse)
-
-    async def Similar(
-        self, request: search_pb2.SimilarRequest, context: CallContext
-    ) -> search_pb2.SearchResponse:
-        asked = convert.similar_request(request)
-        answer = await service.similar(self.dependencies, caller(), asked)
-        return message(answer, search_pb2.SearchResponse)
 
     async def Grep(
         self, request: search_pb2.GrepRequest, context: CallContext
     ) -> AsyncIterator[search_pb2.GrepResponse]:
-        asked = convert.grep_request(request)
+        asked = convert.request(request, GrepRequest)
         async for part in service.grep(self.dependencies, caller(), asked):
             yield convert.grep_response(part)
-
-    async def ListSymbols(
-        self, request: search_pb2.ListSymbolsRequest, context: CallContext
-    ) -> search_pb2.ListSymbolsResponse:
-        asked = convert.symbols_request(request)
-        answer = await service.symbols(self.dependencies, caller(), asked)
-        return message(answer, search_pb2.ListSymbolsResponse)
-
-    async def ListReferences(
-        self, request: search_pb2.ListReferencesRequest, context: CallContext
-    ) -> search_pb2.ListReferencesResponse:
-        asked = convert.references_request(request)
-        answer = await service.references(self.dependencies, caller(), asked)
-        return message(answer, search_pb2.ListReferencesResponse)
 
     async def ListScopes(
         self, request: search_pb2.ListScopesRequest, context: CallContext
@@ -79,46 +94,10 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
         listed = [message(one, search_pb2.Scope) for one in found]
         return search_pb2.ListScopesResponse(scopes=listed)
 
-    async def ReadFile(
-        self, request: search_pb2.ReadFileRequest, context: CallContext
-    ) -> search_pb2.ReadFileResponse:
-        asked = convert.read_request(request)
-        answer = await service.read(self.dependencies, caller(), asked)
-        return message(answer, search_pb2.ReadFileResponse)
-
-    async def ListFiles(
-        self, request: search_pb2.ListFilesRequest, context: CallContext
-    ) -> search_pb2.ListFilesResponse:
-        asked = convert.files_request(request)
-        found = await service.files(self.dependencies, caller(), asked)
-        return message(found, search_pb2.ListFilesResponse)
-
-    async def Explain(
-        self, request: search_pb2.ExplainRequest, context: CallContext
-    ) -> search_pb2.ExplainResponse:
-        asked = convert.explain_request(request)
-        answer = await service.explain(self.dependencies, caller(), asked)
-        return message(answer, search_pb2.ExplainResponse)
-
-    async def GetMap(
-        self, request: search_pb2.GetMapRequest, context: CallContext
-    ) -> search_pb2.GetMapResponse:
-        answer = await service.chunk_map(
-            self.dependencies, caller(), MapRequest(request.repositories)
-        )
-        return message(answer, search_pb2.GetMapResponse)
-
-    async def ListMapPlaces(
-        self, request: search_pb2.ListMapPlacesRequest, context: CallContext
-    ) -> search_pb2.ListMapPlacesResponse:
-        asked = MapPlacesRequest(request.repositories, request.points)
-        answer = await service.map_places(self.dependencies, caller(), asked)
-        return message(answer, search_pb2.ListMapPlacesResponse)
-
     async def MakeMap(
         self, request: search_pb2.MakeMapRequest, context: CallContext
     ) -> search_pb2.MakeMapResponse:
-        asked = MapRequest(request.repositories)
+        asked = convert.request(request, MapRequest)
         status = await service.make_map(self.dependencies, caller(), asked)
         return search_pb2.MakeMapResponse(status=message(status, search_pb2.MapStatus))
 
@@ -129,12 +108,7 @@ class GraphService(graph_pb2_grpc.GraphServiceServicer):
 
     dependencies: service.Dependencies
 
-    async def GetGraph(
-        self, request: graph_pb2.GetGraphRequest, context: CallContext
-    ) -> graph_pb2.GetGraphResponse:
-        asked = convert.graph_request(request)
-        answer = await service.graph(self.dependencies, caller(), asked)
-        return message(answer, graph_pb2.GetGraphResponse)
+    GetGraph = _method(GraphRequest, service.graph, graph_pb2.GetGraphResponse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +117,12 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
 
     dependencies: service.Dependencies
 
+    ListFailures = _method(FailuresRequest, service.failures, index_pb2.ListFailuresResponse)
+
     async def StartRun(
         self, request: index_pb2.StartRunRequest, context: CallContext
     ) -> index_pb2.StartRunResponse:
-        asked = convert.start_request(request)
+        asked = convert.request(request, StartRequest)
         run = await service.start(self.dependencies, caller(), asked)
         return index_pb2.StartRunResponse(run=message(run, index_pb2.Run))
 
@@ -195,13 +171,6 @@ class IndexService(index_pb2_grpc.IndexServiceServicer):
         names = await service.label(self.dependencies, caller(), request.repository, request.label)
         return index_pb2.SetLabelResponse(repositories=names)
 
-    async def ListFailures(
-        self, request: index_pb2.ListFailuresRequest, context: CallContext
-    ) -> index_pb2.ListFailuresResponse:
-        asked = convert.failures_request(request)
-        page = await service.failures(self.dependencies, caller(), asked)
-        return message(page, index_pb2.ListFailuresResponse)
-
     async def RetryFailures(
         self, request: index_pb2.RetryFailuresRequest, context: CallContext
     ) -> index_pb2.RetryFailuresResponse:
@@ -236,12 +205,7 @@ class AccessService(access_pb2_grpc.AccessServiceServicer):
 
     dependencies: service.Dependencies
 
-    async def CreateKey(
-        self, request: access_pb2.CreateKeyRequest, context: CallContext
-    ) -> access_pb2.CreateKeyResponse:
-        asked = convert.key_request(request)
-        created = await service.create_key(self.dependencies, caller(), asked)
-        return message(created, access_pb2.CreateKeyResponse)
+    CreateKey = _method(CreateKeyRequest, service.create_key, access_pb2.CreateKeyResponse)
 
     async def ListKeys(
         self, request: access_pb2.ListKeysRequest, context: CallContext
