@@ -12,8 +12,9 @@ from kombu.exceptions import OperationalError
 from codelode import jobs
 from codelode.errors import Unavailable
 from codelode.model import RefName, RepositoryName, Run
+from codelode.reports import Queue
 from codelode.settings import Settings
-from gateway.service.dependencies import UNKNOWN, Queue
+from gateway.service.dependencies import UNKNOWN
 
 #: How long workers may take to report which queues they listen to, seconds: enough on one network,
 #: and short enough for a status page.

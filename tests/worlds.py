@@ -44,8 +44,9 @@ from codelode.model import (
     locate,
 )
 from codelode.ports import PublishedPackages
+from codelode.reports import Queue
 from gateway.service.coverage import CoverageReader
-from gateway.service.dependencies import Dependencies, Queue
+from gateway.service.dependencies import Dependencies
 from gateway.service.published import Published
 from gateway.sessions import sessions
 from gateway.state import Backends

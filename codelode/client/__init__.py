@@ -20,21 +20,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from codelode.client.access import ConnectionPermissions, CreatedKey, Key, Permissions
+    from codelode.client.access import CreatedKey, Key
     from codelode.client.async_client import AsyncClient
     from codelode.client.channel import DEFAULT_ADDRESS, Tls
     from codelode.client.client import Client
     from codelode.client.graph import Graph, GraphLink, GraphNode
-    from codelode.client.index import (
-        FileFailure,
-        IndexedRepository,
-        Queue,
-        Server,
-        Source,
-        SourceChange,
-        Sources,
-        Status,
-    )
+    from codelode.client.index import IndexedRepository, Status
     from codelode.client.results import (
         About,
         Context,
@@ -62,6 +53,16 @@ if TYPE_CHECKING:
         Scope,
         SearchResult,
         SymbolList,
+    )
+    from codelode.reports import (
+        ConnectionPermissions,
+        FileFailure,
+        Permissions,
+        Queue,
+        Server,
+        Source,
+        SourceChange,
+        Sources,
     )
 
 __all__ = [
@@ -117,15 +118,16 @@ _MODULES = {
     "AsyncClient": "async_client",
     "Client": "client",
     **dict.fromkeys(("DEFAULT_ADDRESS", "Tls"), "channel"),
-    **dict.fromkeys(("ConnectionPermissions", "CreatedKey", "Key", "Permissions"), "access"),
+    **dict.fromkeys(("CreatedKey", "Key"), "access"),
     **dict.fromkeys(("Graph", "GraphLink", "GraphNode"), "graph"),
-    **dict.fromkeys(("FileFailure", "IndexedRepository", "Queue", "Server", "Status"), "index"),
-    **dict.fromkeys(("Source", "SourceChange", "Sources"), "index"),
+    **dict.fromkeys(("IndexedRepository", "Status"), "index"),
+    **dict.fromkeys(("ConnectionPermissions", "FileFailure", "Permissions", "Queue"), ".reports"),
+    **dict.fromkeys(("Server", "Source", "SourceChange", "Sources"), ".reports"),
 }
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(f"{__name__}.{_MODULES.get(name, 'results')}")
+    module = import_module(f".{_MODULES.get(name, 'results')}", __name__)
     return globals().setdefault(name, getattr(module, name))

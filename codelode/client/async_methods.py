@@ -13,10 +13,10 @@ from codelode.client.calls import Call
 from codelode.client.request import Grep
 
 if TYPE_CHECKING:
-    from codelode.client.index import FileFailure
     from codelode.client.results import GrepSummary, MatchingFile
     from codelode.client.watching import OnSilence
     from codelode.model import Run
+    from codelode.reports import FileFailure
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")

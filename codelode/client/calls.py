@@ -45,11 +45,12 @@ from codelode.v1 import search_pb2
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-    from codelode.client.access import CreatedKey, Key, Permissions
+    from codelode.client.access import CreatedKey, Key
     from codelode.client.graph import Graph
-    from codelode.client.index import FileFailure, IndexedRepository, Sources, Status
-    from codelode.client.maps import ChunkMap, MapPlace, MapStatus
+    from codelode.client.index import IndexedRepository, Status
+    from codelode.client.maps import ChunkMap, MapPlace
     from codelode.model import Run
+    from codelode.reports import FileFailure, MapStatus, Permissions, Sources
 
 Answer = TypeVar("Answer")
 
@@ -244,12 +245,10 @@ def map_places(repositories: Iterable[str], points: Iterable[int]) -> Call[tuple
 @encodable
 def make_map(repositories: Iterable[str]) -> Call[MapStatus]:
     """Have a worker make the map of repositories; return its progress at once."""
-    from codelode.client import maps
+    from codelode.reports import MapStatus
 
     request = search_pb2.MakeMapRequest(repositories=texts("repositories", repositories))
-    return _call(
-        "SearchService/MakeMap", request, lambda message: value(maps.MapStatus, message.status)
-    )
+    return _call("SearchService/MakeMap", request, lambda message: value(MapStatus, message.status))
 
 
 @encodable
@@ -463,11 +462,11 @@ def revoke_key(name: str) -> Call[None]:
 
 def permissions() -> Call[Permissions]:
     """Return the state of the permission sync of each code host."""
-    from codelode.client import access
+    from codelode.reports import Permissions
     from codelode.v1 import access_pb2
 
     request = access_pb2.ListPermissionsRequest()
-    return _call("AccessService/ListPermissions", request, reader(access.Permissions))
+    return _call("AccessService/ListPermissions", request, reader(Permissions))
 
 
 @encodable
@@ -484,11 +483,11 @@ def sync_permissions(connection: str | None = None) -> Call[tuple[str, ...]]:
 
 def sources() -> Call[Sources]:
     """Return the state of each code host whose repositories are followed."""
-    from codelode.client import index
+    from codelode.reports import Sources
     from codelode.v1 import index_pb2
 
     request = index_pb2.ListSourcesRequest()
-    return _call("IndexService/ListSources", request, reader(index.Sources))
+    return _call("IndexService/ListSources", request, reader(Sources))
 
 
 @encodable

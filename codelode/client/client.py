@@ -20,9 +20,9 @@ from codelode.client.watching import OnSilence, Silence, ended_early
 from codelode.errors import CodelodeError, Unavailable
 
 if TYPE_CHECKING:
-    from codelode.client.index import FileFailure
     from codelode.client.results import GrepSummary, MatchingFile
     from codelode.model import Run
+    from codelode.reports import FileFailure
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")

@@ -14,6 +14,7 @@ from codelode.model import (
     Revision,
     Run,
 )
+from codelode.reports import FileFailure, Queue, Server
 from codelode.v1 import index_pb2
 
 
@@ -23,22 +24,6 @@ class IndexedRepository:
 
     repository: Repository
     refs: tuple[RefStatus, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Queue:
-    name: str
-    messages: int
-    workers: int
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """The store or a model, and whether it answers."""
-
-    role: str  # store, embedder, or language model
-    name: str  # empty: the model has not reported it
-    problem: str  # why it does not answer; empty: it answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,58 +40,6 @@ class Status:
     problems: tuple[str, ...]  # of the gateway's configuration, for admins
     disk: tuple[DiskPart, ...] = ()  # for admins
     servers: tuple[Server, ...] = ()  # the store, the embedder, and the language model
-
-
-@dataclass(frozen=True, slots=True)
-class SourceChange:
-    """The action of a listing, or of a plan of one, on a repository, and its reason."""
-
-    action: str
-    repository: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A connection whose repositories are followed. Times are seconds since the epoch; 0: never."""
-
-    connection: str
-    kind: str
-    #: The beginning of the URLs of its repositories, without the scheme; for a folder, its path.
-    prefix: str
-    every_s: int  # the present interval of listings
-    synced_at: float  # when the last successful listing began
-    attempted_at: float
-    planned_at: float  # when the last plan was made, which changed nothing
-    listed: int  # number of repositories that the host lists
-    repositories: int  # number of repositories that are followed
-    requests: int  # of the last attempt
-    error: str  # of the last attempt
-    waiting: str  # why repositories that would be removed wait for a confirmation
-    changes: tuple[SourceChange, ...]  # of the last attempt or plan
-    is_due: bool  # whether a listing was requested, or is due, and is not done yet
-    requests_allowed: int  # in a period, as the host last reported; 0: it does not say
-    requests_left: int
-    resets_at: float  # when the next period begins; 0: the host does not say
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """The connections whose repositories are followed, by name."""
-
-    sources: tuple[Source, ...]
-    problem: str  # why the sources file cannot be used; empty: it can
-
-
-@dataclass(frozen=True, slots=True)
-class FileFailure:
-    """A file that is not in the index, or was not parsed completely, and why."""
-
-    repository: str
-    ref: str
-    path: str
-    state: str  # failed or skipped; of an indexed file, its health
-    reason: str
 
 
 def run_of(

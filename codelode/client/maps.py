@@ -7,26 +7,8 @@ from dataclasses import dataclass
 from struct import iter_unpack
 
 from codelode.client.reading import value
+from codelode.reports import MapStatus
 from codelode.v1 import search_pb2
-
-
-@dataclass(frozen=True, slots=True)
-class MapStatus:
-    """The progress or the result of a map of some repositories."""
-
-    repositories: tuple[str, ...]
-    progress: str  # waiting, reading vectors, placing points, ready, or failed
-    share: float  # of the work, done; 0 to 1
-    error: str  # why it failed
-    at: float  # when this was reported, seconds since the epoch
-    points: int  # of a map that is ready
-    chunks: int  # that the repositories had
-    took_s: float
-    is_current: bool  # whether it was made from the commits that are indexed now
-
-    @property
-    def is_over(self) -> bool:
-        return self.progress in ("ready", "failed")
 
 
 @dataclass(frozen=True, slots=True)

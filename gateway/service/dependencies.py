@@ -21,6 +21,7 @@ from codelode.ports import (
     SemanticQueryCache,
     SourceStates,
 )
+from codelode.reports import Queue
 from codelode.scopes import NO_SCOPES, Scopes
 from codelode.settings import Settings
 from gateway.service.audit_log import AuditLog
@@ -38,15 +39,6 @@ T = TypeVar("T")
 
 #: Stands for the number of workers while they cannot be asked.
 UNKNOWN = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Queue:
-    """A queue of jobs."""
-
-    name: str
-    messages: int  # number that wait
-    workers: int  # number that listen, or UNKNOWN
 
 
 class Jobs(Protocol):

@@ -21,12 +21,13 @@ from codelode.chunk_map import (
 )
 from codelode.errors import InvalidQuery, NotFound, Unavailable
 from codelode.model import RepositoryName, Revision
+from codelode.reports import MapStatus
 from gateway.service.audit import note
 from gateway.service.capabilities import permitted
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.dependencies import Dependencies
 from gateway.service.requests import MapPlacesRequest, MapRequest
-from gateway.service.results import MapAnswer, MapPlaces, MapStatus
+from gateway.service.results import MapAnswer, MapPlaces
 
 #: Maximum number of places of one answer.
 MAX_PLACES = 200

@@ -9,11 +9,11 @@ from functools import partial
 
 from codelode.access import Principal
 from codelode.host_permissions import SyncState
+from codelode.reports import ConnectionPermissions, Permissions
 from gateway.service.audit import note
 from gateway.service.capabilities import permitted
 from gateway.service.declared import chosen, once_read, require_everything
 from gateway.service.dependencies import Dependencies
-from gateway.service.results import ConnectionPermissions, Permissions
 
 NONE = (
     "no connection has permission sync: declare one with `permissions:` in the file that "

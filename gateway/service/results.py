@@ -21,6 +21,7 @@ from codelode.model import (
     RepositoryName,
     Run,
 )
+from codelode.reports import FileFailure, MapStatus, Queue, Server
 from gateway.assemble.context import Context
 from gateway.exact.matching import Line
 from gateway.expand.explain import Explanation
@@ -28,10 +29,8 @@ from gateway.expand.links import Link
 from gateway.expand.uses import FoundUse
 from gateway.pipeline import Timing
 from gateway.service.coverage import Coverage
-from gateway.service.dependencies import Queue
 from gateway.service.facets import Facets
 from gateway.service.folders import FolderEntry
-from gateway.service.servers import Server
 from gateway.state import Entity, FileRelation, FoundFile, ImportLink, Passage, SearchState
 
 
@@ -334,21 +333,6 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
-class MapStatus:
-    """The progress of the map of some repositories."""
-
-    repositories: tuple[RepositoryName, ...]  # in order
-    progress: str  # waiting, reading vectors, placing points, ready, or failed
-    share: float  # of the work that is done
-    error: str  # why it failed
-    at: float  # when this was reported, seconds since the epoch
-    points: int  # of a map that is ready
-    chunks: int  # of the repositories when it was made
-    took_s: float
-    is_current: bool  # whether it was made from the commits that are indexed now
-
-
-@dataclass(frozen=True, slots=True)
 class MapAnswer:
     """The map of some repositories. Names are sorted by their number of points, most first."""
 
@@ -393,77 +377,6 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectionPermissions:
-    """The permission sync of a code host. Times are seconds since the epoch; 0: never."""
-
-    connection: str
-    kind: str
-    prefix: str  # of the URLs of its repositories, without scheme
-    synced_at: float  # when the last successful attempt began
-    attempted_at: float
-    every_s: int
-    max_age_s: int
-    repositories: int
-    accounts: int
-    requests: int  # number in the last attempt
-    error: str  # of the last attempt
-    notice: str  # what the last attempt could not read although it succeeded
-    closed_because: str  # empty: the repositories are open to their readers
-    is_due: bool
-    requests_allowed: int  # per period, as the host last reported; 0: not reported
-    requests_left: int
-    resets_at: float  # when the next period begins; 0: not reported
-
-
-@dataclass(frozen=True, slots=True)
-class Permissions:
-    """The permission sync of all code hosts, by name."""
-
-    connections: tuple[ConnectionPermissions, ...]
-    problem: str  # why the file that declares them cannot be used; empty: it can
-
-
-@dataclass(frozen=True, slots=True)
-class SourceChange:
-    """An action on a repository that was taken, or is planned, and its reason."""
-
-    action: str
-    repository: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A connection whose repositories are followed. Times are seconds since the epoch; 0: never."""
-
-    connection: str
-    kind: str
-    prefix: str  # of the URLs of its repositories, without scheme; the path of a folder
-    every_s: int  # the present interval of listings
-    synced_at: float  # when the last successful listing began
-    attempted_at: float
-    planned_at: float  # when the last plan without effect was made
-    listed: int  # number of repositories that the host lists
-    repositories: int  # number of repositories that are followed
-    requests: int  # number in the last attempt
-    error: str  # of the last attempt
-    waiting: str  # why repositories that would be removed wait for a confirmation
-    changes: tuple[SourceChange, ...]  # in the last attempt or plan; the first 1,000
-    is_due: bool
-    requests_allowed: int  # per period, as the host last reported; 0: not reported
-    requests_left: int
-    resets_at: float  # when the next period begins; 0: not reported
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """All connections whose repositories are followed, by name."""
-
-    sources: tuple[Source, ...]
-    problem: str  # why the file that declares them cannot be used; empty: it can
-
-
-@dataclass(frozen=True, slots=True)
 class ListedScope:
     """A named set of repositories, refs, and paths, as far as the caller sees it."""
 
@@ -482,17 +395,6 @@ class CreatedKey:
     key: str = field(repr=False)
     created: Key
     notices: tuple[str, ...] = ()  # about repositories that the key unexpectedly does not see
-
-
-@dataclass(frozen=True, slots=True)
-class FileFailure:
-    """A file that is missing from the index or only partly indexed."""
-
-    repository: RepositoryName
-    ref: str
-    path: str
-    state: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

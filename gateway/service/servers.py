@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from codelode.access import Visibility
 from codelode.errors import CodelodeError, Unavailable
 from codelode.ports import Checked, Embedder, LanguageModel
+from codelode.reports import Server
 from gateway.state import Backends
 
 #: How long a model's answer counts as current, and how long a status waits for one, seconds.
@@ -24,15 +25,6 @@ WAIT_S = 1.0
 UNKNOWN = -1
 
 STORE, EMBEDDER, LANGUAGE_MODEL = "store", "embedder", "language model"
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """The store or a model, and whether it answers. Those inside the gateway always do."""
-
-    role: str
-    name: str  # of the store, or the identity of the model; empty: not known yet
-    problem: str  # why it does not answer; empty: it does
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,13 @@ from functools import partial
 from codelode.access import Principal
 from codelode.errors import InvalidQuery
 from codelode.ports import SourceStates
+from codelode.reports import Source, SourceChange, Sources
 from codelode.repository_sources import Mode, SourceState
 from gateway.service.audit import note
 from gateway.service.capabilities import permitted
 from gateway.service.catalog import unknown
 from gateway.service.declared import chosen, once_read, require_everything
 from gateway.service.dependencies import Dependencies
-from gateway.service.results import Source, SourceChange, Sources
 
 NONE = (
     "no connection has its repositories followed: declare one with `repositories:` in the file "

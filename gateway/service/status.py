@@ -11,10 +11,11 @@ from codelode import __version__, deadline
 from codelode.access import Principal, Role
 from codelode.disk_use import DiskPart
 from codelode.model import FileRecord, FileState, RefName, RepositoryName
+from codelode.reports import Queue, Server
 from gateway.service import paging, queries, servers
 from gateway.service.capabilities import permitted
 from gateway.service.catalog import RECENT_RUNS, VisibleCatalog
-from gateway.service.dependencies import Dependencies, Queue, reads_index
+from gateway.service.dependencies import Dependencies, reads_index
 from gateway.service.repositories import listed
 from gateway.service.requests import FailuresRequest
 from gateway.service.results import Failures, Status, file_failure
@@ -63,7 +64,7 @@ async def failures(
 
 async def _servers(
     dependencies: Dependencies, backends: Backends, principal: Principal
-) -> tuple[tuple[servers.Server, ...], int]:
+) -> tuple[tuple[Server, ...], int]:
     """Return the store, the embedder, and any language model; and the number of chunks.
 
     Only operators get the reason why a server does not answer, because it names addresses.
@@ -81,7 +82,7 @@ async def _servers(
     return (found if _is_operator(principal) else tuple(map(_in_short, found))), chunks
 
 
-def _in_short(server: servers.Server) -> servers.Server:
+def _in_short(server: Server) -> Server:
     return replace(server, problem="does not answer") if server.problem else server
 
 

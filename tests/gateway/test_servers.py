@@ -9,11 +9,12 @@ import pytest
 from codelode.access import EVERYTHING, Principal, Role, Visibility
 from codelode.backends.memory.chunks import MemoryChunkStore
 from codelode.errors import Unavailable
+from codelode.reports import Server
 from codelode.settings import Settings
 from gateway import service
 from gateway.caching_embedder import CachingEmbedder
 from gateway.service import servers
-from gateway.service.servers import KnownServers, Server
+from gateway.service.servers import KnownServers
 from tests.worlds import HashEmbedder, World
 
 ADMIN = Principal("ann", Role.ADMIN, EVERYTHING)

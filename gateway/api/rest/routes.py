@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
+from codelode import reports
 from codelode.model import Run
 from gateway import service
 from gateway.api.rest import bodies, events
@@ -104,7 +105,7 @@ async def map_places(
     return read(await service.map_places(call.dependencies, call.principal, query.given()), request)
 
 
-@router.post("/map", status_code=201, **_operation("make_map", results.MapStatus, "search"))
+@router.post("/map", status_code=201, **_operation("make_map", reports.MapStatus, "search"))
 async def make_map(call: Admitted, body: bodies.MapBody) -> Response:
     made = await service.make_map(call.dependencies, call.principal, body.given())
     return answered(made, 201)
@@ -207,7 +208,7 @@ async def revoke_key(call: Admitted, name: str) -> Response:
     return done()
 
 
-@router.get("/permissions", **_operation("permissions", results.Permissions, "access"))
+@router.get("/permissions", **_operation("permissions", reports.Permissions, "access"))
 async def permissions(call: Admitted, request: Request) -> Response:
     return read(await service.permissions(call.dependencies, call.principal), request)
 
@@ -218,7 +219,7 @@ async def sync_permissions(call: Admitted, body: bodies.SyncBody) -> Response:
     return answered(await service.sync_permissions(*given))
 
 
-@router.get("/sources", **_operation("sources", results.Sources, "index"))
+@router.get("/sources", **_operation("sources", reports.Sources, "index"))
 async def sources(call: Admitted, request: Request) -> Response:
     return read(await service.sources(call.dependencies, call.principal), request)
 

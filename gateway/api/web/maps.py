@@ -12,6 +12,7 @@ from pydantic import Field
 from starlette.responses import RedirectResponse
 
 from codelode.chunk_map import MAX_POINTS, MAX_REPOSITORIES, MapPlace
+from codelode.reports import MapStatus
 from gateway import service
 from gateway.api.rest.bodies import Query as Parameters
 from gateway.api.rest.bodies import Text, Whole
@@ -23,7 +24,7 @@ from gateway.api.web.pages import PART, page_router
 from gateway.api.web.rendering import page
 from gateway.service.capabilities import may
 from gateway.service.requests import MapPlacesRequest, MapRequest
-from gateway.service.results import MapAnswer, MapStatus
+from gateway.service.results import MapAnswer
 
 #: What the colours can show, and the column of the points that has its code.
 COLOURS = {"repository": 2, "language": 3, "category": 4}
