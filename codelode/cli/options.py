@@ -143,26 +143,16 @@ def repository_option(help: str) -> Callable[[Command], Command]:
     return click.option("--repo", "-r", "repository", default="", metavar="NAME", help=help)
 
 
-_repo_option = click.option(
-    "--repo",
-    "-r",
-    "repositories",
-    multiple=True,
-    metavar="NAME",
-    help="Search only this repository; repeatable.",
-)
+def _filter(*names: str, metavar: str, help: str) -> Callable[[Command], Command]:
+    return click.option(*names, multiple=True, metavar=metavar, help=f"{help}; repeatable.")
 
 
 def _language_option(*names: str) -> Callable[[Command], Command]:
-    return click.option(
-        *names,
-        "languages",
-        multiple=True,
-        metavar="NAME",
-        help="Search only files in this language, for example python; repeatable.",
-    )
+    help = "Search only files in this language, for example python"
+    return _filter(*names, "languages", metavar="NAME", help=help)
 
 
+_REPO = _filter("--repo", "-r", "repositories", metavar="NAME", help="Search only this repository")
 _LANGUAGE = _language_option("--language", "--lang", "-l")
 
 #: The filters of every search, besides the repositories and the ref.
@@ -173,29 +163,21 @@ _FILTERS = (
         metavar="NAME",
         help="Search only in this scope; `codelode scopes` lists the scopes.",
     ),
-    click.option(
-        "--not-repo",
-        "not_repositories",
-        multiple=True,
-        metavar="NAME",
-        help="Leave out this repository; repeatable.",
-    ),
+    _filter("--not-repo", "not_repositories", metavar="NAME", help="Leave out this repository"),
     _LANGUAGE,
-    click.option(
+    _filter(
         "--not-language",
         "--not-lang",
         "not_languages",
-        multiple=True,
         metavar="NAME",
-        help="Leave out files in this language; repeatable.",
+        help="Leave out files in this language",
     ),
-    click.option(
+    _filter(
         "--path",
         "-p",
         "paths",
-        multiple=True,
         metavar="GLOB",
-        help="Search only files whose whole path matches this pattern; repeatable.",
+        help="Search only files whose whole path matches this pattern",
     ),
     click.option(
         "--not-path",
@@ -205,43 +187,39 @@ _FILTERS = (
         help="Leave out files whose whole path matches this pattern, for example 'tests/**'; "
         "repeatable. `!` before the value of --path, --language, or --repo does the same.",
     ),
-    click.option(
+    _filter(
         "--kind",
         "kinds",
-        multiple=True,
         metavar="KIND",
         help="Search only chunks of this kind (function, method, class, interface, struct, enum, "
-        "trait, type, module, constant, macro, block, text); repeatable.",
+        "trait, type, module, constant, macro, block, text)",
     ),
-    click.option(
+    _filter(
         "--symbol",
         "symbols",
-        multiple=True,
         metavar="GLOB",
-        help="Search only chunks whose symbol's name matches this pattern; repeatable.",
+        help="Search only chunks whose symbol's name matches this pattern",
     ),
-    click.option(
+    _filter(
         "--category",
         "categories",
-        multiple=True,
         metavar="CATEGORY",
         help="Search only files of this category (source, test, vendored, generated, docs, "
-        "configuration); repeatable.",
+        "configuration)",
     ),
-    click.option(
+    _filter(
         "--block-type",
         "block_types",
-        multiple=True,
         metavar="TYPE",
         help="Search only infrastructure blocks of this type, for example resource, job, service, "
-        "stage, or Deployment; repeatable.",
+        "stage, or Deployment",
     ),
 )
 
 
 def filter_options(command: Command) -> Command:
     """Add `--repo`, `--language`, … `--ref`."""
-    return _repo_option(narrowing_options(ref_option(command)))
+    return _REPO(narrowing_options(ref_option(command)))
 
 
 def grep_filter_options(command: Command) -> Command:
@@ -250,7 +228,7 @@ def grep_filter_options(command: Command) -> Command:
         _language_option("--language", "--lang"),
         *(one for one in _FILTERS if one is not _LANGUAGE),
     ]
-    return _repo_option(_with(options, ref_option(command)))
+    return _REPO(_with(options, ref_option(command)))
 
 
 def narrowing_options(command: Command) -> Command:
