@@ -14,7 +14,6 @@ import sys
 import threading
 import weakref
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from codelode.errors import Unavailable
@@ -70,12 +69,7 @@ class Objects:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _close_pipes(self) -> None:

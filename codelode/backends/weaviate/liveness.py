@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 from http.client import HTTPException
-from types import TracebackType
 
 from codelode.backends.weaviate.connection import Address, http_connection
 from codelode.backends.weaviate.errors import GONE
@@ -41,12 +40,7 @@ class LivenessProbe:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._is_over.set()
         self._thread.join()
         self._http.close()
