@@ -43,7 +43,7 @@ SAMPLE_S = 10.0
 #: Characters of code or prose per token, the usual rule of thumb for language models.
 CHARS_PER_TOKEN = 4
 
-#: Longest text that is embedded, characters; embedders of model servers cut the rest off.
+#: Maximum length of a text that is embedded, characters; embedders of model servers cut it there.
 MAX_TEXT_CHARS = 8_000
 
 #: Assumed where nothing could be parsed: chunks have 800 to 1,000 bytes in most languages, and the

@@ -45,7 +45,7 @@ from codelode.files import make_private, replace_text
 #: Random bytes of a generated secret.
 SECRET_BYTES = 32
 
-#: Longest wait for killed processes to vanish, seconds.
+#: Maximum wait until killed processes have vanished, seconds.
 VANISH_S = 5.0
 
 _PROC = Path("/proc")

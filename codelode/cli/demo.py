@@ -36,7 +36,7 @@ from codelode.model import Run, RunState
 from codelode.settings import load
 from codelode.text.runs import run_line
 
-#: Longest start of a cluster on a busy machine, and longest end, seconds.
+#: Maximum time for the start of a cluster on a busy machine, and for its end, seconds.
 START_S = 120.0
 STOP_S = 30.0
 LOOK_S = 0.05

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from codelode.errors import TimedOut
 
-#: Longest wait for an answer of the server, seconds. The server imports the code first, in 2 s on
+#: Maximum wait for an answer of the server, seconds. The server imports the code first, in 2 s on
 #: an idle machine and several times that on a busy one.
 ANSWER_S = 30.0
 

@@ -29,7 +29,7 @@ from codelode.openid_flow import (
     revocation_form,
 )
 
-#: Longest wait for the login in the browser, seconds.
+#: Maximum wait for the login in the browser, seconds.
 WAIT_S = 300.0
 
 DEFAULT_CLIENT = "codelode"

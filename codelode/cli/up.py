@@ -46,7 +46,7 @@ from codelode.settings import Settings, load, unknown_variables
 STARTING_LOOK_S = 0.02
 RUNNING_LOOK_S = 0.2
 
-#: Interval at which the user is told which processes are not ready yet, seconds.
+#: Interval at which processes that are not ready yet are reported, seconds.
 STILL_STARTING_S = 20.0
 
 #: With one arena per thread, glibc would keep the peak memory of each thread of a worker. OpenMP

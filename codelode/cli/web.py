@@ -15,7 +15,7 @@ from codelode.cluster import Cluster, found_cluster, token_of
 from codelode.environment import client_settings
 from codelode.errors import InvalidSettings, Unavailable
 
-#: Longest wait for the gateway, seconds.
+#: Maximum wait for the gateway, seconds.
 TIMEOUT_S = 10.0
 
 

@@ -1,6 +1,6 @@
 """Batch the jobs of single files: many task threads submit, few threads call the model or store.
 
-Each file stays a job of its own, which is acknowledged, retried, and shown by itself, while the
+Each file stays a separate job, which is acknowledged, retried, and shown individually, while the
 expensive call gets many files at once. For a model with a fixed cost per call this gives 132
 files/s instead of 24. If a batch fails, each half is tried again, so that a bad item fails alone
 and the others are still processed in large calls.

@@ -15,7 +15,7 @@ import unicodedata
 #: Part of every summary's cache key; raise it when the prompt or the cleaning changes.
 PROMPT_VERSION = "1"
 
-#: Longest content in the prompt, characters; several times the size of a usual chunk.
+#: Maximum length of the content in the prompt, characters: several times that of a usual chunk.
 MAX_CONTENT_CHARS = 6_000
 
 #: Limits of the answer, tokens, and of the summary that is kept: 30 words, with a margin.

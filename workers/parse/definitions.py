@@ -7,7 +7,7 @@ captures are for names that a grammar does not nest:
     @scope      nests others under its @name without defining it: Rust `impl`, Swift `extension`
     @namespace  does the same and is left out of headers: C++
     @receiver   is the parent of one definition: Go methods
-    @body       is where a definition ends if the grammar puts its body beside it: Dart
+    @body       is the body, where a definition ends if the grammar puts it next to it: Dart
     @open       marks a definition that ends where the next such one begins: Perl's `package`
     @exported   is a name in an export list
     @import     is an import statement, which `imports` reads

@@ -12,7 +12,7 @@ from codelode.model import RepositoryName
 #: Suffixes of mirrors, and of the leftovers of an interrupted clone, copy, or removal.
 _SUFFIXES = frozenset((".git", ".part", ".whole", ".gone"))
 
-#: Longest wait for the lock of a mirror, seconds; after that the mirror counts as in use.
+#: Maximum wait for the lock of a mirror, seconds; after that, the mirror counts as in use.
 _LOCK_TIMEOUT_S = 1.0
 
 

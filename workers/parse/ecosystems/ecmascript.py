@@ -33,7 +33,7 @@ _ALIASES = ("@/", "~/")
 _BUILT = re.compile(
     r"^(?:\./)?(?:dist|lib|build|out|es|esm|cjs|umd|types)(?:/(?:esm|cjs|types|src))?/"
 )
-#: Longest chain of configurations that extend one another.
+#: Maximum length of a chain of configurations that extend one another.
 MAX_EXTENDS = 8
 
 
