@@ -2,11 +2,11 @@
 
 Level 1 stores an answer under a hash of everything that shaped it. Level 2, the semantic query
 cache, finds the answer to another query with nearly the same vector. Both queries must have the
-same filters, visibility, options, index generation, and words, function words (`how`, `the`) aside.
+same filters, visibility, options, index generation, and words except function words (`how`, `the`).
 Degraded answers and answers from an incomplete index are not cached.
 
 The generation counts changes of all repositories, so a change of one that the principal may not see
-also makes a cached answer stale. Only `cached` and `took_ms` reveal that.
+also invalidates cached answers. Only `cached` and `took_ms` reveal that.
 
 Answers are stored as JSON, which pydantic validates into the types of `results`. The format does
 not depend on a face, and a damaged entry is a cache miss and cannot execute code.
@@ -58,7 +58,7 @@ class _SemanticKey:
 class AnswerCache:
     """Both levels of the cache.
 
-    `min_similarity`: the least cosine of two queries that share an answer; 1 turns level 2 off.
+    `min_similarity`: the minimum cosine of two queries that share an answer; 1 disables level 2.
     """
 
     cache: QueryCache

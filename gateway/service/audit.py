@@ -8,22 +8,21 @@ from dataclasses import dataclass, field
 
 import structlog
 
-#: Maximum number of repositories of one record, and of characters of a name: callers choose what
-#: they name.
+#: Maximum number of repositories in a record, and of characters of a name; callers choose both.
 MAX_REPOSITORIES = 50
 MAX_NAME_CHARS = 200
-#: Maximum number of characters of a query in a record: many records may wait to be written. The
-#: service functions refuse longer queries.
+#: Maximum number of characters of a query in a record, because many records may wait to be written.
+#: The service functions refuse longer queries.
 MAX_QUERY_CHARS = 8_192
-#: Fields of the log line that the audit record has too: the object of a change, and details of it.
+#: Fields of the log line that the audit record also has: the object of a change, and its details.
 DETAILS = frozenset({"key", "key_id", "key_role", "label", "ref", "run", "connection", "mode"})
-#: Maximum number of characters of a text in the log line: it may quote a request of 512 kB.
+#: Maximum number of characters of a text in the log line, which may quote a request of 512 kB.
 MAX_FIELD_CHARS = 1_000
 
 
 @dataclass(slots=True)
 class CallFacts:
-    """Collects the facts that service functions report about a call only for the audit log."""
+    """Collects the facts about a call that service functions report for the audit log only."""
 
     repositories: dict[str, None] = field(default_factory=dict)  # named by the caller, or read
     query: str = ""
@@ -34,7 +33,7 @@ _facts: ContextVar[CallFacts] = ContextVar("call_facts")
 
 
 def begin() -> CallFacts:
-    """Start collecting for a call; a face does so before it calls a service function."""
+    """Start collecting facts about a call, before it reaches a service function."""
     facts = CallFacts()
     _facts.set(facts)
     return facts

@@ -1,7 +1,7 @@
 """Write the audit log: one JSON line for each call, in a file that is rotated by size.
 
-A thread writes the file, so no call waits for the disk. If the file cannot be written, calls go on;
-the log reports it, and when the file can be written again, a line there has the number of lost
+A thread writes the file, so no call waits for the disk. If the file cannot be written, calls go on
+and the log reports it. When the file can be written again, a line in it has the number of lost
 records.
 """
 
@@ -31,7 +31,7 @@ from gateway.throttle import Throttle
 MAX_WAITING = 20_000
 #: Maximum number of records in one write.
 MAX_BATCH = 1_000
-#: Time between two log events about a file that cannot be written, seconds.
+#: Shortest time between two log events about a file that cannot be written, seconds.
 LOG_INTERVAL_S = 60.0
 #: Longest wait for the last records when the gateway stops, seconds.
 CLOSE_S = 5.0
@@ -56,7 +56,7 @@ class Call:
 
 
 def opened(settings: Settings) -> AuditLog | None:
-    """Return the audit log of the settings; None: there is none. Raises InvalidSettings."""
+    """Return the audit log, or None if the settings name none. Raises InvalidSettings."""
     if not settings.audit_log:
         return None
     path = Path(settings.audit_log).expanduser()
@@ -79,7 +79,7 @@ class RotatedFile:
         self._is_torn = False  # whether the last line is incomplete
 
     def write(self, lines: bytes) -> None:
-        """Append whole lines. Raises OSError; the next call then begins a new line."""
+        """Append whole lines. Raises OSError; the next call then starts a new line."""
         if self._size() and self._size() + len(lines) > self._max_bytes:
             self._rotate()
         remaining = b"\n" + lines if self._is_torn else lines
@@ -124,7 +124,7 @@ class AuditLog:
         self._reads = reads
         self._queries = queries
         self._waiting: queue.SimpleQueue[Record | None] = queue.SimpleQueue()
-        self.lost = 0  # records lost since the file last had their number
+        self.lost = 0  # records lost since their number was last written
         self._counting = threading.Lock()
         self._is_failing = False
         self._logging = Throttle(LOG_INTERVAL_S)
@@ -141,7 +141,7 @@ class AuditLog:
         self._waiting.put(_record(call, with_query=self._queries))
 
     def close(self) -> None:
-        """Write what waits, and close the file."""
+        """Write the waiting records, and close the file."""
         self._waiting.put(None)
         self._thread.join(CLOSE_S)
 
@@ -187,7 +187,7 @@ class AuditLog:
 
 
 def _is_read(function: str) -> bool:
-    """Return whether a call changes nothing and is not for admins alone."""
+    """Return whether a call changes nothing and is not reserved for admins."""
     row = CAPABILITIES[function]
     return row.kind is not Kind.WRITE and row.role is not Role.ADMIN
 

@@ -27,7 +27,7 @@ _CREDENTIALS = re.compile(r"^(\w+://)?.*@", re.DOTALL)
 
 
 class Kind(StrEnum):
-    """The kinds of calls, each with a limit of its own."""
+    """The kinds of calls, each with its own limit."""
 
     SEARCH = "search"
     CONTEXT = "context"  # calls that read a lot for one answer
@@ -39,11 +39,11 @@ class Kind(StrEnum):
 class Capability:
     """A capability: who may use it, its kind, and which repositories its request names.
 
-    `call` is its name in the APIs: the method of gRPC, and the operation in the OpenAPI document.
+    `call` is its name in the APIs: the gRPC method, and the operation in the OpenAPI document.
     """
 
-    call: str  # empty: no face has it
-    role: Role  # the least role
+    call: str  # empty: it is not a call of the APIs
+    role: Role  # the minimum role
     kind: Kind
     named: Callable[..., Iterable[str]] = lambda *_: ()  # names and globs, as the caller wrote them
 
@@ -117,7 +117,7 @@ CAPABILITIES: Mapping[str, Capability] = {
     "sync_permissions": Capability("SyncPermissions", Role.ADMIN, Kind.WRITE),
     "sources": Capability("ListSources", Role.ADMIN, Kind.SEARCH),
     "sync_sources": Capability("SyncSources", Role.ADMIN, Kind.WRITE),
-    "deliver": Capability("", Role.READER, Kind.WRITE),  # of webhooks, for their hosts alone
+    "deliver": Capability("", Role.READER, Kind.WRITE),  # of webhooks, only for code hosts
 }
 
 #: The service function of each call of an API.
@@ -127,7 +127,7 @@ FUNCTIONS: Mapping[str, str] = {one.call: name for name, one in CAPABILITIES.ite
 def permitted(
     function: Callable[Concatenate[D, Principal, P], T],
 ) -> Callable[Concatenate[D, Principal, P], T]:
-    """Decorate a service function: raise Denied for a principal that lacks its role.
+    """Decorate a service function to raise Denied for a principal that lacks its role.
 
     The repositories that the request names are added to the audit record first.
     """
@@ -151,7 +151,7 @@ def may(principal: Principal, function: str) -> bool:
 def require(principal: Principal, function: str, *, what: str = "this") -> None:
     """Raise Denied, with the remedy, unless the principal may call the service function.
 
-    `what`: what requires the role, in words; each face has other names for the function.
+    `what`: a phrase for what requires the role; each face has another name for the function.
     """
     needed = CAPABILITIES[function].role
     if not may(principal, function):

@@ -30,16 +30,16 @@ from codelode.model import (
 
 #: Maximum number of known names that an error lists.
 MAX_LISTED = 10
-#: Longest name that is compared with known names, characters; the comparison takes quadratic time.
+#: Longest name that is compared with known names, characters. The comparison takes quadratic time.
 MAX_NAME_CHARS = 200
-#: Maximum number of known names that it is compared with: the first ones. They take about 0.3 s if
-#: they are short, and several seconds with 190 characters each.
+#: Number of the first known names with which a name is compared. This takes about 0.3 s if they are
+#: short, and several seconds if they have 190 characters each.
 MAX_COMPARED = 10_000
-#: Recent runs that a status shows, and among which a failed first run is found.
+#: Number of recent runs that a status shows, and among which a failed first run is found.
 RECENT_RUNS = 20
-#: Names between two checks of the deadline of the call.
+#: Number of names that are compared between two checks of the call's deadline.
 _AT_ONCE = 100
-#: Matches a ref that is a commit, and the fewest characters that abbreviate it, as in git.
+#: Matches a ref that is a commit; and the minimum length of its abbreviations, as in git.
 COMMIT = re.compile(r"[0-9a-f]{40}")
 MIN_ABBREVIATION = 4
 #: Commands that list all names of a kind.
@@ -52,7 +52,7 @@ _LISTED_BY = {
 
 @dataclass(frozen=True, slots=True)
 class VisibleCatalog:
-    """Repositories, refs and runs inside a visibility. Its methods block."""
+    """Repositories, refs, and runs inside a visibility. Its methods block."""
 
     ledger: Ledger
     visible: Visibility
@@ -83,14 +83,14 @@ class VisibleCatalog:
         return self.ledger.get(name) if name in self.visible else None
 
     def repository(self, name: str) -> Repository:
-        """Return the repository of that name. Raises NotFound with similar names."""
+        """Return the repository with that name. Raises NotFound with similar names."""
         found = self.find(RepositoryName(name))
         if found is None:
             raise NotFound(self._withdrawn(name) or unknown("repository", name, self.names()))
         return found
 
     def _withdrawn(self, name: str) -> str:
-        """Return why there is no repository of that name, if it left with its failed first run."""
+        """Return a message for a repository that was dropped because its run failed; else empty."""
         runs = (run for run in self.recent(RECENT_RUNS) if run.repository == name)
         last = next(runs, None)
         if last is None or last.state is not RunState.FAILED:
@@ -100,7 +100,7 @@ class VisibleCatalog:
         )
 
     def run(self, id: str, *, within: Container[RepositoryName] = ()) -> Run:
-        """Return the run of that id. Raises NotFound.
+        """Return the run with that id. Raises NotFound.
 
         `within`: names whose runs are found even if there is no such repository any more.
         """
@@ -125,7 +125,7 @@ class VisibleCatalog:
         return distinct
 
     def existing(self, names: Iterable[RepositoryName]) -> frozenset[RepositoryName]:
-        """Return the given names that visible repositories have, in at most one round trip."""
+        """Return those of the names that are visible repositories, in at most one round trip."""
         seen = [name for name in names if name in self.visible]
         found = self.ledger.get_all(seen) if seen else ()
         return frozenset(one.name for one in found if one)
@@ -146,7 +146,7 @@ class VisibleCatalog:
         return names[0]
 
     def searched(self, filters: Filters, holding: Sequence[RepositoryName]) -> list[RepositoryName]:
-        """Return the repositories of the filters, else `holding`, else all, without excluded ones.
+        """Return the repositories of the filters, else `holding`, else all; without excluded ones.
 
         `holding`: the repositories in the answer.
         """
@@ -159,8 +159,8 @@ class VisibleCatalog:
     ) -> RefName:
         """Return the ref if one of the repositories has it. Raises InvalidQuery.
 
-        A commit may be given by the beginning of its id.
-        Without repositories, all visible ones are searched for it.
+        A commit may be given by the beginning of its id. Without repositories, the ref is looked up
+        in all visible ones.
         """
         if name in ("", DEFAULT_REF):
             return DEFAULT_REF
@@ -180,7 +180,7 @@ class VisibleCatalog:
     def ref_to_read(self, name: str, repositories: Sequence[RepositoryName]) -> RefName:
         """Return the ref; in a single repository, it may be an indexed commit. Raises InvalidQuery.
 
-        A permalink names a commit. It works as long as a ref of the repository is at this commit.
+        Permalinks name commits; they work as long as a ref of the repository is at this commit.
         """
         if COMMIT.fullmatch(name) and len(repositories) == 1:
             refs = self.refs_of(repositories)[0]
@@ -189,11 +189,11 @@ class VisibleCatalog:
         return self.ref(name, repositories)
 
     def ref_names(self, repositories: Sequence[RepositoryName]) -> list[RefName]:
-        """Return the refs of the repositories, or of all, as far as they are visible, in order."""
+        """Return the refs of the given repositories, or of all, that are visible; in order."""
         return sorted(self.ref_counts(repositories or self.ledger.names()))
 
     def ref_counts(self, repositories: Sequence[RepositoryName]) -> Mapping[RefName, int]:
-        """Return how many of the repositories, as far as they are visible, have each ref."""
+        """Return for each ref the number of visible repositories among these that have it."""
         return self.ledger.ref_counts([one for one in repositories if one in self.visible])
 
 
@@ -203,7 +203,7 @@ def _commits(refs: Iterable[RefName], start: str) -> list[RefName]:
 
 
 def _at(refs: Iterable[RefStatus], commit: str) -> RefName | None:
-    """Return the first ref whose indexed commit is this one."""
+    """Return the first ref whose indexed commit is `commit`."""
     return next((one.ref for one in refs if one.indexed == commit), None)
 
 

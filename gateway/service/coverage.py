@@ -1,8 +1,8 @@
 """Read the coverage of repositories: how much of each is indexed.
 
-Coverage is part of every answer. A run changes it every second, so it is never stored with a cached
-answer. Reading it takes two round trips to the ledger. It is therefore cached for FRESH_S, and the
-coverage of recently searched repositories is refreshed while a search waits for the index.
+Coverage is part of every answer. It changes every second during a run, so it is never stored with a
+cached answer. Reading it takes two round trips to the ledger, so it is cached for FRESH_S, and that
+of recently searched repositories is refreshed while a search waits for the index.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from gateway.service.catalog import VisibleCatalog
 #: Maximum number of repositories whose coverage is in one answer.
 MAX_REPOSITORIES = 20
 
-#: Maximum number of repositories read at once: those in the answer, and those of at most 200 hits.
+#: Maximum number of repositories read together: those in the answer, and those of at most 200 hits.
 MAX_READ = 220
 
 #: How long cached coverage counts as current, seconds.
 FRESH_S = 1.0
 
-#: Minimum time between two refreshes, and how long after a request its repositories are refreshed,
-#: seconds.
+#: Shortest time between two refreshes, and the time after a request during which its repositories
+#: are refreshed, seconds.
 RENEW_S = 0.8
 RECENT_S = 10.0
 MAX_RENEWED = 64
@@ -78,7 +78,7 @@ class CoverageReader:
         return tuple(known.get(name) or looked_up[name, ref] for name in distinct)
 
     def cached(self, names: Iterable[RepositoryName], ref: RefName) -> tuple[Coverage, ...] | None:
-        """Return the coverage from the cache, or None if the cache lacks a part of it."""
+        """Return the coverage from the cache, or None if part of it is not cached."""
         distinct, now = _first(names), self.clock()
         self._note([(name, ref) for name in distinct], now)
         found = [self._fresh(name, ref, now) for name in distinct]
@@ -86,7 +86,7 @@ class CoverageReader:
         return known if len(known) == len(found) else None
 
     async def of(self, names: Collection[RepositoryName], ref: RefName) -> tuple[Coverage, ...]:
-        """Return the same as `read`, without a thread if all of it is cached."""
+        """Return the same as `read`; use a thread only if part of it is not cached."""
         covered = self.cached(names, ref)
         return await asyncio.to_thread(self.read, names, ref) if covered is None else covered
 
@@ -119,7 +119,7 @@ class CoverageReader:
         return refs
 
     def renew(self, refs: Sequence[RepositoryRef]) -> None:
-        """Read the coverage of the refs that `due` returned into the cache."""
+        """Read the coverage of the refs, which `due` returned, into the cache."""
         try:
             self._look_up(refs)
         finally:

@@ -25,9 +25,10 @@ T = TypeVar("T")
 async def once_read(
     act: Callable[[], T], *, sources: str, is_meant: Callable[[Connection], bool]
 ) -> T:
-    """Return the result of `act`; if it raises NotFound for a connection in the file, wait.
+    """Return the result of `act`; repeat it while the workers have not read a connection yet.
 
-    Raises NotFound if `is_meant` holds for no connection in it, InvalidSettings, and Unavailable.
+    Raises NotFound if `act` does and `is_meant` holds for no connection of the file,
+    InvalidSettings, and Unavailable.
     """
     ends_at = time.monotonic() + READ_WITHIN_S
     while True:
@@ -45,7 +46,7 @@ async def once_read(
 
 
 def chosen(connection: str, known: Iterable[str], *, none: str) -> tuple[str, ...]:
-    """Return the named connection, or all. Raises NotFound; `none` says that there are none."""
+    """Return the named connection, or all. Raises NotFound, with `none` if there are none."""
     names = tuple(known)
     if not names:
         raise NotFound(none)
@@ -55,11 +56,11 @@ def chosen(connection: str, known: Iterable[str], *, none: str) -> tuple[str, ..
 
 
 def require_everything(principal: Principal, why: str) -> None:
-    """Raise Denied for admins with bounds, because a connection may bring any repository."""
+    """Raise Denied for admins with bounds, because a connection may register any repository."""
     if not principal.visible.is_everything:
         raise Denied(f"{why}, and your key sees only some; ask an admin whose key has no globs")
 
 
 def _has(sources: str, is_meant: Callable[[Connection], bool]) -> bool:
-    """Return whether the file declares a connection that is meant. Raises InvalidSettings."""
+    """Return whether `is_meant` holds for a connection of the file. Raises InvalidSettings."""
     return any(map(is_meant, sources_file.read(Path(sources).expanduser()))) if sources else False

@@ -37,12 +37,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-#: Stands for the number of workers while they cannot be asked.
+#: Stands for a number that cannot be determined now.
 UNKNOWN = -1
 
 
 class Jobs(Protocol):
-    """Sends jobs to the workers. Raises Unavailable when the broker does not answer.
+    """Sends jobs to the workers. Raises Unavailable if the broker does not answer.
 
     Its methods block, so callers on the event loop use a thread.
     """
@@ -74,7 +74,7 @@ class Jobs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """The backends and settings that a gateway serves with.
+    """The backends and settings of a gateway.
 
     `ledger` holds the state of all repositories. Service functions read it through
     `catalog.VisibleCatalog`, which bounds every read by the visibility of the principal.
@@ -93,7 +93,7 @@ class Dependencies:
     sources: SourceStates
     maps: ChunkMaps
     sessions: Sessions
-    deliveries: ExpiringValues  # ids of the webhook deliveries that were acted on
+    deliveries: ExpiringValues  # ids of the webhook deliveries that were handled
     call_limits: CallLimits | None = None  # counts calls; None: nothing is limited
     audit_log: AuditLog | None = None  # None: calls are not recorded
     problems: Callable[[], tuple[str, ...]] = lambda: ()  # of the configuration, for admins; blocks
@@ -119,7 +119,7 @@ class Dependencies:
 def reads_index(
     function: Callable[Concatenate[Dependencies, Backends, P], Awaitable[T]],
 ) -> Callable[Concatenate[Dependencies, P], Coroutine[Any, Any, T]]:
-    """Decorate a service function that reads the index: supply its second argument, the backends.
+    """Decorate a service function that reads the index to get the backends as second argument.
 
     The function is called with the backends of the published index, and again with the new ones if
     another index was published meanwhile (see `published`).
@@ -138,7 +138,7 @@ def reads_index(
 def start_in_thread(call: Callable[[], T]) -> asyncio.Future[T]:
     """Run the blocking call in a thread, starting now.
 
-    Awaiting the future raises an error of the call. If nobody awaits it, the error is dropped
+    Awaiting the future raises an error of the call. If it is never awaited, the error is dropped
     without asyncio's warning.
     """
     started = asyncio.get_running_loop().run_in_executor(None, call)

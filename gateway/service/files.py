@@ -111,7 +111,7 @@ def _files(dependencies: Dependencies, principal: Principal, request: FilesReque
 def _missing(
     repository: RepositoryName, ref: RefName, folder: str, files: Sequence[KnownFile]
 ) -> str:
-    """Return why the folder cannot be listed: it is a file, or it does not exist."""
+    """Return a message that the folder is a file, or that it does not exist."""
     if has_file(files, folder):
         return f"{folder[:200]!r} of {repository} is a file; `codelode read` prints it"
     return (

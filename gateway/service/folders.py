@@ -1,8 +1,8 @@
 """List what folders contain, from the records of the files of a ref.
 
 The ledger has one record for each file. Reading those of 100,000 files takes about a second, so
-they are cached until the state of the ref changes. A listing then takes time linear in the files
-below its folder, however deep they are.
+they are cached until the state of the ref changes. A listing then takes time linear in the number
+of files at any depth below its folder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from codelode import deadline
 from codelode.model import FileRecord, RefStatus, RepositoryName
 
-#: Maximum number of files that are cached, of all refs together; each takes about 300 bytes.
+#: Maximum number of cached files of all refs together; each takes about 300 bytes.
 MAX_KEPT = 100_000
 
 
@@ -42,7 +42,7 @@ class FolderEntry:
 
 @dataclass(slots=True)
 class KnownFiles:
-    """Caches the files of the refs that were listed last. May be used in any thread."""
+    """Caches the files of the most recently listed refs. Thread-safe."""
 
     most: int = MAX_KEPT
     _kept: OrderedDict[tuple[RepositoryName, RefStatus], Sequence[KnownFile]] = field(
@@ -53,7 +53,7 @@ class KnownFiles:
     def get(
         self, name: RepositoryName, at: RefStatus, records: Callable[[], Iterable[FileRecord]]
     ) -> Sequence[KnownFile]:
-        """Return the files of a ref in this state, by path; `records` reads those of the ref."""
+        """Return the files of a ref in this state, by path; `records` reads their records."""
         with self._lock:
             found = self._kept.pop((name, at), None)
         known = sorted(_known(records())) if found is None else found

@@ -1,8 +1,8 @@
 """Find the matches of a text or a regular expression in all indexed files.
 
 The index names the files that have the trigrams of the pattern. They are read in order, a batch at
-a time, and each line is compared with the pattern, so an answer is exact, and complete unless its
-summary says where it stopped.
+a time, and searched for the pattern, so an answer is exact. It is complete unless its summary says
+where the search stopped.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from gateway.service.requests import GrepRequest
 from gateway.service.results import GrepPart, GrepSummary, MatchingFile
 from gateway.service.scopes import VisibleScopes
 
-#: Number of matching lines of an answer.
+#: Default and maximum limit of the matching lines in an answer.
 DEFAULT_LIMIT = 1_000
 MAX_LIMIT = 100_000
 
 #: Maximum number of lines before, and of lines after, each matching line.
 MAX_AROUND = 50
 
-#: Files that are read at once: the first batch is small, so that its matches come soon.
+#: Number of files in the first batch, which is small so that its matches come soon, and in others.
 BATCHES = (16, 64)
 
-#: Number of lines at which a part of an answer ends. A part for each file costs as much as finding
-#: its lines; a part with all lines of a batch could exceed what a client receives in one message.
+#: Number of lines at which a part of an answer ends. Sending one part for each file would take as
+#: long as finding its lines; all lines of a batch could be too large for one message to a client.
 LINES_PER_PART = 1_000
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class _Search:
     limit: int
     request: GrepRequest
     visible: Visibility
-    written: tuple[WrittenFilter, ...] = ()  # the filters that the pattern began with
+    written: tuple[WrittenFilter, ...] = ()  # the filters at the beginning of the pattern
     named: tuple[RepositoryName, ...] = ()  # the repositories that these and the request name
     notices: tuple[str, ...] = ()  # about the filters
     scope: Scope | None = None  # part of the filters
@@ -80,13 +80,13 @@ class _Search:
 
 @dataclass(slots=True)
 class _Progress:
-    """The files that were read, and the matches in them, so far."""
+    """The files that were read and the matches that were found so far, and where it stopped."""
 
     read: int = 0
     files: int = 0
     count: int = 0
     repositories: dict[RepositoryName, None] = field(default_factory=dict)  # with a match
-    stopped_at: FileKey | None = None  # the last file that was searched; None: all were searched
+    stopped_at: FileKey | None = None  # the file at which the limit was reached; None: it was not
 
 
 @permitted
@@ -159,7 +159,7 @@ async def _found(
     ref = search.filters.ref
     call = dependencies.published.call
     chunks: Mapping[FileKey, Sequence[Chunk]] = {}
-    if _admits_parts(search.filters):  # their text is read with them: a file may be replaced
+    if _admits_parts(search.filters):  # text and chunks must be of one version of each file
         chunks = await call(lambda backends: backends.chunks.files(batch, ref))
         held: Mapping[FileKey, FileText] = await asyncio.to_thread(text_by_file, chunks)
     else:
@@ -182,7 +182,7 @@ def _searched(
     chunks: Mapping[FileKey, Sequence[Chunk]],
     done: _Progress,
 ) -> list[MatchingFile]:
-    """Search the files of a batch. `chunks`: of the files, if filters admit only some of them."""
+    """Search the files of a batch. `chunks`: their chunks, if filters may admit only some."""
     found = []
     for place in batch:
         if done.count >= search.limit:
@@ -209,7 +209,7 @@ def _file(
     *,
     most: int,
 ) -> MatchingFile | None:
-    """Return the matching lines of a file; None: there are none."""
+    """Return the matching lines of a file; None if there are none."""
     found = matching(search.pattern, held.raw)
     if is_inside is not None:
         found = (one for one in found if is_inside(one.number))
@@ -223,7 +223,7 @@ def _file(
 
 
 def _at_commit(file: MatchingFile, covered: Coverage) -> MatchingFile:
-    """Add the commit that is indexed, and the link to the first matching line in it."""
+    """Add the indexed commit, and the link to the first matching line at this commit."""
     first = next((line.number for line in file.lines if line.is_match), 1)
     url = permalink(covered.url, covered.revision, file.path, first, first)
     return replace(file, revision=covered.revision, url=url)
@@ -295,7 +295,7 @@ def _notices(
 
 
 def _parts(files: Iterable[MatchingFile]) -> Iterator[tuple[MatchingFile, ...]]:
-    """Yield the files in parts that end with the file that reaches LINES_PER_PART."""
+    """Yield the files in parts; the file that reaches LINES_PER_PART ends a part."""
     part: list[MatchingFile] = []
     count = 0
     for file in files:
@@ -317,12 +317,12 @@ def _batches(places: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def _admits_parts(filters: Filters) -> bool:
-    """Return whether the filters may admit a part of a file alone."""
+    """Return whether the filters may admit only a part of a file."""
     return bool(filters.kinds or filters.symbols or filters.block_types)
 
 
 def _admitted(chunks: Sequence[Chunk], filters: Filters) -> Callable[[int], bool] | None:
-    """Return a predicate: whether a line is in a chunk that the filters admit; None: all are."""
+    """Return a predicate that tells whether a line is in an admitted chunk; None if all are."""
     if not _admits_parts(filters):
         return None
     ranges = [

@@ -1,10 +1,10 @@
-"""Say which filter of a call matches nothing that is indexed.
+"""Report which filters of a call match nothing that is indexed.
 
 An unknown repository or language is rejected. A glob, a kind, or a type of block is valid whether
 or not it matches anything: HCL and Kubernetes let authors define their own types of blocks, and no
-store lists what it holds. So the index is asked for one chunk with each filter alone, within the
-searched repositories. This happens when a call has found nothing, and for every exclusion of a
-path: what is found does not show whether an exclusion matches no file.
+store can list its values. The index is therefore searched for one chunk with each filter alone,
+within the searched repositories. This happens if a call has found nothing, and for every excluded
+path, because the results do not show whether an exclusion matches any file.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from codelode.vectors import Vector
 from gateway.service.catalog import nearest
 from gateway.state import Backends
 
-#: Maximum number of filter values that are looked up for one answer.
+#: Maximum number of excluded paths, and of other filter values, that are looked up for an answer.
 MAX_LOOKUPS = 8
 
-#: The filters whose values are not rejected if they match nothing.
+#: The filters whose values are looked up if a call found nothing.
 _FIELDS = ("paths", "symbols", "languages", "kinds", "categories", "block_types")
 
 
@@ -52,7 +52,7 @@ async def filter_hints(
 ) -> tuple[str, ...]:
     """Return a notice for each filter that matches nothing.
 
-    `is_found`: the call has found something; `scope`: the one that is part of the filters.
+    `is_found`: whether the call has found something. `scope`: the scope that is in the filters.
     """
     exclusions = tuple(_exclusions(filters, scope))
     if filters == Filters() or (is_found and not exclusions):
@@ -84,7 +84,7 @@ class _Asking(NamedTuple):
 
 
 async def _why_nothing(filters: Filters, asking: _Asking) -> Sequence[str]:
-    """Return what is wrong with the filters of a call that found nothing."""
+    """Return notices why the filters match nothing, for a call that found nothing."""
     if not await asking.is_empty(filters):
         return ()
     base = _base(filters)

@@ -115,7 +115,7 @@ def _hidden(
     synced: Container[RepositoryName],
     of: str,
 ) -> Iterator[str]:
-    """Yield notices about matching repositories that their labels hide from the key."""
+    """Yield notices about matching repositories that the key cannot see because of their labels."""
     named = literals(glob for globs in key.bounds for glob in globs)
     bare = sum(label is None and name not in synced for name, label in labels.items())
     private = sum(one is Label.PRIVATE and name not in named for name, one in labels.items())
@@ -156,7 +156,7 @@ def _key(request: CreateKeyRequest, principal: Principal, *, id: str, digest: st
 
 
 def _require_no_key(name: str) -> None:
-    """Raise InvalidQuery for a key in place of its name, because no message may have its secret."""
+    """Raise InvalidQuery if the name is a key, because no message may contain its secret."""
     if api_keys.is_in(name):
         raise InvalidQuery("name", "holds a key; give its name, which `codelode keys list` shows")
 

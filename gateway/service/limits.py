@@ -1,8 +1,8 @@
 """Limit how often each principal may call, and how many of its calls run at once.
 
-`gateway.calls` admits the calls of every face here. All gateways count together, in Redis. While
-Redis is unreachable, each gateway counts by itself: nobody is refused because of that, and nobody
-is unlimited. A refused call is told when to try again.
+`gateway.calls` admits the calls of every face here. All gateways share the counts, in Redis. While
+Redis is unreachable, each gateway counts its own calls, so that calls are neither refused because
+of that nor unlimited. The error of a refused call has the time after which to try again.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from codelode.settings import Settings
 from gateway.service.capabilities import CAPABILITIES, Kind
 from gateway.throttle import Throttle
 
-#: A full bucket has the tokens of this many seconds, so that a person or a script may start fast.
+#: A full bucket has the tokens of this many seconds, which allows bursts.
 BURST_S = 10
-#: Maximum number of open streams of a principal, which mostly wait.
+#: Maximum number of open streams of a principal; streams mostly wait.
 STREAMS = 100
-#: Time after which to repeat a call that was refused because too many were at work, seconds.
+#: Time after which to repeat a call that was refused because too many were running, seconds.
 RETRY_S = 0.5
-#: Time between two log events about refused calls, seconds.
+#: Shortest time between two log events about refused calls, seconds.
 LOG_INTERVAL_S = 1.0
 
 _log = structlog.get_logger("gateway")
@@ -98,7 +98,7 @@ class Limiter:
                 self._release(self._counts, name, call)
 
     def _release(self, counts: CallLimits, name: str, call: str) -> None:
-        """Release the call in a task: its answer must not wait for it."""
+        """Release the call in a task, so that its answer does not wait for that."""
         releasing = asyncio.create_task(counts.release(name, call))
         self._releasing.add(releasing)
         releasing.add_done_callback(self._releasing.discard)

@@ -1,4 +1,4 @@
-"""Cache the maps that were read last: unpacking a large one takes a tenth of a second."""
+"""Cache the maps that were read last, because unpacking a large one takes 0.1 s."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from threading import Lock
 from codelode.chunk_map import ChunkMap
 from codelode.model import RepositoryName
 
-#: Maximum number of maps that are cached; one takes up to 4 MB.
+#: Maximum number of cached maps; each takes up to 4 MB.
 MAX_KEPT = 4
 
 #: The repositories of a map, and when it was made.
@@ -19,7 +19,7 @@ Key = tuple[tuple[RepositoryName, ...], float]
 
 @dataclass(slots=True)
 class KnownMaps:
-    """The maps that were read last. May be used in any thread."""
+    """The maps that were read last. Thread-safe."""
 
     _kept: OrderedDict[Key, ChunkMap] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)

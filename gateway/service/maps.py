@@ -1,8 +1,8 @@
 """Return the chunks of some repositories as points of a map, and have such maps made.
 
-A map is made from the chunks of its repositories alone, and only callers that see all of these get
-it. So neither a point nor its position reveals anything about a repository that the caller may not
-see.
+A map is made only from the chunks of its repositories, and only callers that see all of these get
+it. Thus neither a point nor its position reveals anything about a repository that the caller may
+not see.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from gateway.service.dependencies import Dependencies
 from gateway.service.requests import MapPlacesRequest, MapRequest
 from gateway.service.results import MapAnswer, MapPlaces
 
-#: Maximum number of places of one answer.
+#: Maximum number of places in an answer.
 MAX_PLACES = 200
 
-#: How long a worker takes for a map with few chunks, and for each thousand more, seconds. Measured
+#: How long a worker takes for a map with few chunks, and for each further chunk, seconds. Measured
 #: on one core: 1.7 s for 4,000 chunks, 30 s for 100,000.
 BASE_S, S_PER_CHUNK = 2.0, 0.000_35
 
@@ -136,7 +136,7 @@ def _places(
 
 
 def _selected(catalog: VisibleCatalog, given: Sequence[str]) -> tuple[RepositoryName, ...]:
-    """Return the names in order. Raises InvalidQuery for too many, and for an unknown one."""
+    """Return the names in order. Raises InvalidQuery for too many names and for unknown ones."""
     if len(given) > MAX_REPOSITORIES:
         raise InvalidQuery(
             "repositories", f"are {len(given):,}; a map shows {MAX_REPOSITORIES} at most"
@@ -150,7 +150,7 @@ def _state(dependencies: Dependencies, names: tuple[RepositoryName, ...]) -> Map
 
 
 def _found(dependencies: Dependencies, names: tuple[RepositoryName, ...]) -> ChunkMap | None:
-    """Return the map that was made last, also while a newer one is being made."""
+    """Return the last map that was made, even while a newer one is being made."""
     made_at = dependencies.maps.made_at(names)
     if made_at is None:
         return None
@@ -173,7 +173,7 @@ def _status(catalog: VisibleCatalog, state: MapState, now: float) -> MapStatus:
 
 
 def _revisions(catalog: VisibleCatalog, names: Sequence[RepositoryName]) -> tuple[Revision, ...]:
-    """Return the indexed commit of the default ref of each repository; empty: none."""
+    """Return the indexed commit of each repository's default ref; empty if there is none."""
     return tuple(
         (refs[0].indexed if refs else None) or Revision("") for refs in catalog.refs_of(names)
     )

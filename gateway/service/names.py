@@ -1,7 +1,7 @@
 """List the definitions of names, and the uses of a name, in all indexed repositories.
 
 Both read the tables that the parser fills, so names in comments and strings do not match. The chunk
-index tells which files inside the filters and the visibility may have a match.
+index returns the files inside the filters and the visibility that may have a match.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ from gateway.service.results import ReferencesAnswer, SymbolsAnswer, definition_
 from gateway.service.scopes import VisibleScopes
 from gateway.state import Backends
 
-#: Number of definitions, or uses, of an answer.
+#: Default and maximum limit of the definitions, or uses, in an answer.
 DEFAULT_LIMIT = 200
 MAX_LIMIT = 10_000
 
-#: Notice of an answer without uses of a name that has a definition.
+#: The notice if a name has a definition but no uses.
 NO_USE = (
     "only calls, instantiations, decorators, and inherited bases count as uses; an exact search "
     "for the whole word finds every line that has the name"
 )
 
-#: Files whose definitions are read at once.
+#: Number of files whose definitions are read together.
 BATCH = 200
 
 
@@ -194,7 +194,10 @@ def _checked(request: SymbolsRequest, reader: FilterReader) -> _Listing:
 async def _definitions(
     listing: _Listing, places: Sequence[FileKey], backends: Backends
 ) -> tuple[list[LocatedSymbol], int]:
-    """Return definitions, more than the limit if there are more, and how many files were read."""
+    """Return definitions and the number of files that were read.
+
+    There are more definitions than the limit if not all of them can be shown.
+    """
     found: list[LocatedSymbol] = []
     read = 0
     while read < len(places) and len(found) <= listing.limit and backends.symbols is not None:
@@ -245,7 +248,7 @@ def _notices(
 async def _hints(
     filters: Filters, visible: Visibility, backends: Backends, *, is_found: bool
 ) -> tuple[str, ...]:
-    """Return a notice for each filter of files that matches nothing; the others are of chunks."""
+    """Return a notice for each filter that matches nothing, except filters of definitions."""
     of_files = replace(filters, kinds=(), symbols=())
     return await filter_hints(of_files, visible, backends, is_found=is_found)
 

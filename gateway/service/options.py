@@ -1,6 +1,6 @@
-"""Check the options of a request and complete them from its preset and what they imply.
+"""Check the options of a request, and complete them from its preset and from what they imply.
 
-One table has all bounds, keyed by the option names that errors show.
+One table has all bounds, by the names of options that errors show.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ NAMES = tuple(
 
 @dataclass(frozen=True, slots=True)
 class OptionField:
-    """An option as a form shows it: one of the choices, or without choices, a number in bounds."""
+    """An option as a form shows it: a list of choices or, without choices, a bounded number."""
 
     name: str
     choices: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ class OptionField:
 
 
 def described(name: str) -> OptionField:
-    """Return the description of the option. Raises KeyError if there is none of that name."""
+    """Return the description of the option. Raises KeyError for an unknown name."""
     default = _value(Options(), name)
     if name in CHOICES:
         return OptionField(name, tuple(CHOICES[name]))
@@ -88,7 +88,7 @@ def described(name: str) -> OptionField:
 
 
 def from_text(name: str, text: str) -> object:
-    """Return the value of a text in a form; `chosen` refuses invalid texts, which are returned."""
+    """Return the value of a text in a form; an invalid text as it is, which `chosen` refuses."""
     if described(name).choices:
         return SWITCH.get(text, text) if name not in CHOICES else text
     try:
@@ -98,7 +98,7 @@ def from_text(name: str, text: str) -> object:
 
 
 def value_of(options: Options, name: str) -> str:
-    """Return the value of an option as a form writes it; empty: it depends on the search."""
+    """Return the value of an option as a form shows it; empty if it depends on the search."""
     value = _value(options, name)
     if isinstance(value, bool):
         return next(text for text, meant in SWITCH.items() if meant is value)

@@ -1,7 +1,7 @@
 """Encode and decode page tokens: the position after which the next page begins.
 
 A position is the sort key of an element and not an offset, so that a page neither repeats nor skips
-anything when the list changes between two calls. Tokens are opaque but not signed: they hold
+anything when the list changes between two calls. Tokens are opaque but not signed: they contain
 only what their caller was shown, and a forged one only moves the start of the caller's own list.
 """
 

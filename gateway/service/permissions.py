@@ -1,4 +1,4 @@
-"""Show the permission sync of code hosts, and request one. For admins who see all repositories."""
+"""Show and request the permission sync of code hosts, for admins who see all repositories."""
 
 from __future__ import annotations
 

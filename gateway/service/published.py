@@ -1,8 +1,8 @@
 """Hold the backends of the published index, and switch when another index is published.
 
 An index and its embedder change together. A call uses one index and its embedder throughout, so
-vectors of different models are never compared. If its index is superseded meanwhile, the call is
-restarted with the new index and embedder, unnoticed by the caller.
+vectors of different models are never compared. If its index is replaced meanwhile, the call is
+restarted with the new index and embedder; its caller does not notice.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeVar
 from codelode.errors import SchemaMismatch
 from gateway.state import Backends
 
-#: How long a superseded index stays open for the calls that started with it, seconds.
+#: How long a replaced index stays open for the calls that started with it, seconds.
 KEPT_S = 60.0
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class Published:
         self._closing: set[asyncio.Task[None]] = set()
 
     async def call(self, read: Callable[[Backends], Awaitable[T]]) -> T:
-        """Return the result of `read`, calling it again if its index was superseded meanwhile."""
+        """Return the result of `read`; call it again if its index was replaced meanwhile."""
         backends = self.backends
         try:
             return await read(backends)
@@ -46,7 +46,7 @@ class Published:
         return await read(self.backends)
 
     async def stream(self, read: Callable[[Backends], AsyncIterator[T]]) -> AsyncIterator[T]:
-        """Yield the items of `read`, which can be restarted only before its first item."""
+        """Yield the items of `read`; restart it only before its first item."""
         backends = self.backends
         has_begun = False
         try:

@@ -31,13 +31,12 @@ CONTEXT_TOP_K = 20
 MAX_VALUE_CHARS = 1_024
 #: Maximum number of alternatives in one filter field; more are a mistake or an attack.
 MAX_ALTERNATIVES = 1_000
-#: Maximum number of globs in one filter field, and of characters of all together: each glob is
+#: Maximum number of globs in a filter field, and of their characters together: each glob is
 #: compiled, and compared with every path or name of the index.
 MAX_GLOBS = 100
 MAX_GLOBS_CHARS = 16_384
 
-#: Maximum number of files that are read for a pattern or a name that does not narrow them, about 20
-#: MB.
+#: Maximum number of files that are read if neither pattern nor name narrows them: about 20 MB.
 MAX_UNNARROWED = 2_000
 
 Closed = TypeVar("Closed", bound=StrEnum)
@@ -101,7 +100,7 @@ def similar_query(request: SimilarRequest, narrowed: Narrowed) -> SearchQuery:
 
 
 def similar_location(request: SimilarRequest, catalog: VisibleCatalog) -> SourceLocation | None:
-    """Return the line to find similar code for, or None for a snippet. Raises InvalidQuery."""
+    """Return the line whose similar code is wanted, or None for a snippet. Raises InvalidQuery."""
     if request.snippet:
         if request.path:
             raise InvalidQuery("snippet", "is given together with a path; give only one of them")
@@ -121,7 +120,7 @@ def subject(text: str) -> str:
     return query_text(text, field="subject").removeprefix("./")
 
 
-#: What to give where a text is empty, by its field.
+#: What to give for an empty text, by its field.
 _REMEDIES = {
     "query": "say in words or code what to look for",
     "snippet": "give the code to find more of, or a path and a line",
@@ -153,7 +152,7 @@ def bounded(field: str, value: int | None, *, default: int, most: int) -> int:
 def filters(given: GivenFilters, catalog: VisibleCatalog) -> Filters:
     """Return the filters, with names resolved to those of the index.
 
-    `query_filters` applies the scope, because it limits what is visible.
+    The scope is applied by `query_filters`, because it limits what is visible.
     """
     if given.is_empty:
         return NO_FILTERS
@@ -181,20 +180,20 @@ NO_FILTERS = Filters()
 
 
 def check_sizes(given: GivenFilters) -> None:
-    """Raise InvalidQuery if a field has too many or too long values."""
+    """Raise InvalidQuery if a field has too many values or a value that is too long."""
     for field in fields(given):
         if field.name not in ("ref", "scope"):
             check_size(f"filters.{field.name}", getattr(given, field.name))
 
 
 def check_globs(given: GivenFilters) -> None:
-    """Raise InvalidQuery if a field has too many globs, or too long ones together."""
+    """Raise InvalidQuery if a field has too many globs, or too many characters in them."""
     for name in ("paths", "not_paths", "symbols", "block_types"):
         _check_globs(f"filters.{name}", getattr(given, name))
 
 
 def _with_exclusions(given: GivenFilters) -> GivenFilters:
-    """Return the filters with values with a leading `!` moved to the fields for exclusions."""
+    """Return the filters with the values that begin with `!` moved to the fields for exclusions."""
     repositories, not_repositories = _signed("filters.repositories", given.repositories)
     languages, not_languages = _signed("filters.languages", given.languages)
     paths, not_paths = _signed("filters.paths", given.paths)
@@ -226,7 +225,7 @@ def _languages(field: str, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _members(field: str, names: Iterable[str], members: type[Closed]) -> tuple[Closed, ...]:
-    """Return the enum members of these names, which may be in any case."""
+    """Return the enum members with these names, in upper or lower case."""
     known = [member.value for member in members]
     found = []
     for name in names:
@@ -273,7 +272,7 @@ def _path(field: str, glob: str) -> str:
 
 
 def check_size(field: str, values: Sequence[str]) -> None:
-    """Raise InvalidQuery if there are too many values, or one that is too long."""
+    """Raise InvalidQuery if there are too many values or one that is too long."""
     if len(values) > MAX_ALTERNATIVES:
         raise InvalidQuery(
             field,

@@ -1,8 +1,8 @@
 """Apply the filters and texts that are written in a query (`codelode.query_language`).
 
-A glob over names of repositories narrows the visibility of the search; it is not replaced by the
-matching names: there may be thousands, and a new one must not change the page tokens or the cache
-keys of the search.
+A glob over names of repositories narrows the visibility of the search. It is not replaced by the
+matching names, because there may be thousands, and because a new one must not change the page
+tokens or the cache keys of the search.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from gateway.service.requests import GivenFilters
 from gateway.service.scopes import FoundScope, VisibleScopes, limited, outside
 from gateway.state import Narrowing
 
-#: The field that a filter of each field sets if it begins with `-`.
+#: For each field, the field that a filter with a leading `-` sets instead.
 _EXCLUDING = {
     "repositories": "not_repositories",
     "languages": "not_languages",
@@ -44,13 +44,13 @@ _EXCLUDING = {
 }
 _EXCLUDABLE = "`repo:`, `lang:`, `path:`, and `file:`"
 
-#: The fields with exact values, of which two lists of alternatives can be intersected.
+#: The fields with exact values, so that two lists of alternatives can be intersected.
 _EXACT = ("languages", "kinds")
 #: The fields that are checked without reading the catalog.
 _STATIC = (*_EXACT, "paths", "symbols", "not_languages", "not_paths")
 
-#: Fewest other words with which a query may be a message, in which a filter with an unknown name is
-#: text: `pull access denied for repo:latest`. In a shorter query, such a name is a spelling error.
+#: Minimum number of other words in a query that may be a message, in which a filter with an unknown
+#: name is text: `pull access denied for repo:latest`. In a shorter query, such a name is an error.
 MESSAGE_WORDS = 3
 
 #: Longest part of a query in a notice or an error, characters.
@@ -70,9 +70,9 @@ def recognised(
 ) -> QueryParts:
     """Return the parts of a query; in a message, a filter with an unknown name is text.
 
-    So is its group: without one filter, it would mean something else. A repository that is not
-    visible is unknown. All named repositories are added to the audit record.
-    `given`: the repositories of the request, which may have a named ref.
+    Its whole group is then text, because the group would mean something else without it. A
+    repository that is not visible is unknown. All named repositories are added to the audit record.
+    `given`: the repositories of the request, in which a ref is looked up too.
     """
     involve(_named(parts.filters))
     if len(parts.words.split()) < MESSAGE_WORDS:
@@ -80,7 +80,7 @@ def recognised(
     catalog = scopes.catalog
     existing = catalog.existing([*_names(parts.filters), *map(RepositoryName, given)])
     refs = {one.value for one in parts.filters if one.field == "ref"}
-    # A search has one ref. Several remain filters, so that one alone is compared with known refs.
+    # A search has one ref. If there are several, they remain filters and cause an error later.
     is_foreign = len(refs) == 1 and catalog.is_unlike_refs(refs.pop(), sorted(existing))
     known: list[WrittenFilter] = []
     for group in by_group(parts.filters):
@@ -90,7 +90,7 @@ def recognised(
 
 
 def notices(written: Sequence[WrittenFilter], read: Sequence[WrittenFilter]) -> Iterator[str]:
-    """Yield notices about which filters in a query were read as filters, and which as text."""
+    """Yield notices that tell which filters of a query were read as filters and which as text."""
     if read:
         yield f"{shown_filters(read)} was read as filters; {_AS_TEXT['query']}"
     known = set(read)
@@ -102,7 +102,7 @@ def notices(written: Sequence[WrittenFilter], read: Sequence[WrittenFilter]) -> 
 
 
 def shown_filters(written: Sequence[WrittenFilter]) -> str:
-    """Return the filters as a text for a notice; those of an excluded group have its `-`."""
+    """Return the filters as a text for a notice; in an excluded group, each has a `-`."""
     signed = ("-" * one.is_exclusion + one.text.removeprefix("-") for one in written)
     return repr(" ".join(signed)[:_MAX_SHOWN])
 
@@ -119,7 +119,7 @@ def compiled_texts(written: Sequence[WrittenPart]) -> Texts | None:
 
 @dataclass(frozen=True, slots=True)
 class FilterReader:
-    """Reads the filters of a request, and those that are written in a field of it."""
+    """Reads the filters of a request, and those that are written in its query or pattern."""
 
     scopes: VisibleScopes
     field: Literal["query", "pattern"] = "query"
@@ -131,8 +131,8 @@ class FilterReader:
     def narrowed(self, given: GivenFilters, written: Sequence[WrittenFilter] = ()) -> Narrowed:
         """Return the filters of the request combined with those of its query. Raises InvalidQuery.
 
-        Values of one field are alternatives, so globs of both cannot be combined. The repositories
-        that the query names are added to the audit record first, like those of the request.
+        Values of one field are alternatives, so if both have globs of a field, these cannot be
+        combined. The repositories that the query names are added to the audit record.
         """
         if given.is_empty and not written:
             return Narrowed(queries.NO_FILTERS, self.catalog.visible)
@@ -169,7 +169,7 @@ class FilterReader:
         return Narrowed(filters, visible, narrowing, told)
 
     def _scope(self, given: str, written: Sequence[WrittenFilter]) -> FoundScope | None:
-        """Return the scope of the request or of its query; a search has one."""
+        """Return the scope of the request or of its query. Raises InvalidQuery for two scopes."""
         first = given or (written[0].value if written else "")
         for one in written:
             if one.value != first:
@@ -204,7 +204,7 @@ class FilterReader:
         return by_field
 
     def _check_sizes(self, filters: Filters, by_field: _ByField) -> None:
-        """Raise InvalidQuery if a field has too many or too long values.
+        """Raise InvalidQuery if a field has too many values or a value that is too long.
 
         The request's exclusions are counted with those of the query.
         """
@@ -220,7 +220,7 @@ class FilterReader:
         queries.check_globs(given)
 
     def _check_names(self, by_field: _ByField) -> None:
-        """Raise InvalidQuery for a repository that is unknown."""
+        """Raise InvalidQuery for an unknown repository."""
         written = (*by_field["repositories"], *by_field["not_repositories"])
         existing = self.catalog.existing(_names(written))
         for one in written:
@@ -231,7 +231,7 @@ class FilterReader:
     def _bound(
         self, by_field: _ByField, found: FoundScope | None
     ) -> tuple[Visibility, Narrowing | None]:
-        """Return the visible repositories that the globs and the scope leave."""
+        """Return the visible repositories within the globs and the scope, and the narrowing."""
         wanted, unwanted = by_field["repositories"], _globs(by_field["not_repositories"])
         if not _globs(wanted):
             wanted = ()
@@ -245,7 +245,7 @@ class FilterReader:
             matched = self._matched(wanted, unwanted)
             names = set(matched).intersection(names) if scope else matched
         elif scope and not scope.repositories:
-            return visible, narrowing  # the scope has all of them, also new ones
+            return visible, narrowing  # the scope has all of them, including new ones
         if scope and wanted and not names:
             raise self._wrong(wanted[0], f"matches no repository of the scope {scope.name!r}")
         return visible.only(names), narrowing
@@ -304,7 +304,7 @@ class FilterReader:
     def _merged(
         self, name: str, written: Sequence[WrittenFilter], filters: Filters
     ) -> tuple[str, ...]:
-        """Return the values of a field; the request and the query both admit them."""
+        """Return the values of a field that both the request and the query admit."""
         values = tuple(dict.fromkeys(chain(*(self._resolved(name, one) for one in written))))
         given = getattr(filters, name)
         if name in _EXCLUDING.values():
@@ -368,7 +368,7 @@ def _matcher(written: Sequence[WrittenFilter]) -> Callable[[str], bool]:
 
 
 def _unmatched(glob: str, names: Collection[RepositoryName]) -> str:
-    """Return what to say of a glob that matches none of the visible names."""
+    """Return a message for a glob that matches none of the visible names."""
     wider = glob.replace("**", "*").replace("*", "**")
     if wider != glob and any(map(repository_globs.matcher((wider,)), names)):
         return f"matches no repository, because '*' stops at '/'; {wider!r} matches some"

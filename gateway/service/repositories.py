@@ -20,7 +20,7 @@ from gateway.service.catalog import VisibleCatalog, unknown
 from gateway.service.dependencies import Dependencies
 from gateway.service.requests import RegisterRequest
 
-#: Recent runs that are searched for unfinished ones of a ref: as many as the ledger keeps.
+#: Number of recent runs that are searched for unfinished ones of a ref: all that the ledger keeps.
 RUNS_LOOKED_AT = 1_000
 
 
@@ -84,7 +84,7 @@ def listed(catalog: VisibleCatalog) -> tuple[results.Repository, ...]:
 def registered(
     dependencies: Dependencies, principal: Principal, request: RegisterRequest
 ) -> Repository:
-    """Register what the request names; see `codelode.registration`."""
+    """Register the repository of the request; see `codelode.registration`."""
     label = _checked_label(request.label)
     if label is not None:
         require(principal, "label", what="a label")
@@ -103,7 +103,7 @@ def registered(
 
 
 async def settled(principal: Principal, request: RegisterRequest, name: RepositoryName) -> None:
-    """Wait until every gateway knows the changes of visibilities that the request may have made."""
+    """Wait until every gateway applies the changes of visibilities that the request may cause."""
     if request.label or name not in principal.visible:
         await asyncio.sleep(FRESH_S)
 
@@ -111,8 +111,8 @@ async def settled(principal: Principal, request: RegisterRequest, name: Reposito
 def registrable(principal: Principal) -> Container[RepositoryName]:
     """Return the names that the principal may register.
 
-    An admin sees every repository within its bounds, so a name that is taken reveals nothing to it.
-    Anyone else may name only repositories that it sees.
+    An admin sees every repository within its bounds, so the error for a name that is taken reveals
+    nothing. Other principals may name only repositories that they see.
     """
     has_namespace = principal.role is Role.ADMIN and principal.bounds
     return Within(principal.bounds) if has_namespace else principal.visible

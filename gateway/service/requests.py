@@ -1,6 +1,6 @@
 """Define the requests of the service functions: unchecked plain values that every face fills in.
 
-None, empty texts and empty sequences mean "not given", and so does a `page_size` or a `line` of 0.
+None, empty texts, and empty sequences mean "not given", as does a `page_size` or a `line` of 0.
 Fields are named as in the protos, so that an InvalidQuery names the same field for every face.
 """
 

@@ -135,12 +135,12 @@ class SearchAnswer:
     files: tuple[FoundFile, ...] = ()
     ranking: str = ""  # digest of the ranking that the page is a part of; internal
     facets: Facets | None = None  # only where the request asks for them; internal
-    ref: str = ""  # the searched one; empty: each repository's default; internal
+    ref: str = ""  # the searched ref; empty: each repository's default; internal
 
 
 @dataclass(frozen=True, slots=True)
 class ContextAnswer:
-    """One text for an agent, and the search that it was made from; its hits have no code."""
+    """One text for an agent, and the search from which it was made; its hits have no code."""
 
     text: str
     tokens: int
@@ -181,7 +181,7 @@ class SymbolsAnswer:
     """Definitions by repository, path, and line."""
 
     symbols: tuple[Definition, ...]
-    notices: tuple[str, ...]  # tell whether the list is incomplete
+    notices: tuple[str, ...]  # for example that the list is incomplete
     took_ms: float
     coverage: tuple[Coverage, ...]
 
@@ -209,7 +209,7 @@ class FileLines:
     content: str
     truncated: bool  # whether more was requested than one answer may hold
     revision: str  # the indexed commit; empty while the first run is under way
-    url: str  # of the lines at the code host; empty: it is not known
+    url: str  # of the lines at the code host; empty: unknown
     coverage: tuple[Coverage, ...] = ()
 
 
@@ -223,7 +223,7 @@ class MatchingFile:
     count: int  # of matching lines, up to the limits
     lines: tuple[Line, ...]  # matching lines and the lines around them, in order
     revision: str = ""  # the indexed commit; empty while the first run is under way
-    url: str = ""  # of the first matching line at the code host; empty: it is not known
+    url: str = ""  # of the first matching line at the code host; empty: unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +233,7 @@ class GrepSummary:
     files: int  # with a match
     count: int  # of matching lines
     read_files: int  # read because they have the trigrams of the pattern
-    complete: bool  # whether all were found; `notices` tell where the search stopped
+    complete: bool  # whether all matches were found; else `notices` tell where the search stopped
     notices: tuple[str, ...]
     took_ms: float
     coverage: tuple[Coverage, ...]
@@ -241,7 +241,7 @@ class GrepSummary:
 
 @dataclass(frozen=True, slots=True)
 class GrepPart:
-    """A part of an answer: each has files; the last one has the summary."""
+    """A part of an answer: files, or in the last part, the summary."""
 
     files: tuple[MatchingFile, ...] = ()
     summary: GrepSummary | None = None
@@ -308,7 +308,7 @@ class Repository:
     name: RepositoryName
     url: str
     default_ref: str
-    is_pinned: bool  # False: the default ref is merely the one that was indexed first
+    is_pinned: bool  # False: the default ref is the one that was indexed first
     follows_default: bool  # whether the default ref follows the source's default branch
     refs: tuple[RefStatus, ...]
     include: tuple[str, ...]
@@ -318,7 +318,7 @@ class Repository:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Repositories, recent runs, queues and workers at one moment."""
+    """Repositories, recent runs, queues, and workers at one moment."""
 
     version: str
     repositories: tuple[Repository, ...]
@@ -337,7 +337,7 @@ class MapAnswer:
     """The map of some repositories. Names are sorted by their number of points, most first."""
 
     repositories: tuple[RepositoryName, ...]
-    status: MapStatus | None  # None: nobody has requested the map
+    status: MapStatus | None  # None: the map was never requested
     expected_s: float  # time that a worker takes for it
     maps: tuple[MapStatus, ...]  # of visible repositories, latest first
     point_repositories: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """Start, watch, and cancel runs, and repeat what earlier runs left out.
 
-A run is first written to the ledger and then sent to the workers. If sending fails, the run ends as
-failed, so that callers do not wait for a run that no worker knows about.
+A run is first written to the ledger and then sent to the workers. If it cannot be sent, it ends as
+failed, so that callers do not wait for a run of which no worker knows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gateway.service.dependencies import Dependencies
 from gateway.service.repositories import registered, registrable, settled
 from gateway.service.requests import StartRequest
 
-#: Polling interval of a watched run, seconds: the first after a change, and the longest.
+#: Polling interval of a watched run, seconds: the first one after a change, and the longest.
 WATCH_S = (0.05, 0.2)
 
 
@@ -40,8 +40,8 @@ WATCH_S = (0.05, 0.2)
 async def start(dependencies: Dependencies, principal: Principal, request: StartRequest) -> Run:
     """Start indexing a repository at a ref; register the repository if it is new.
 
-    With `plan_only`, the run ends with an estimate. Such a run must not change a registered
-    repository, else InvalidQuery is raised.
+    With `plan_only`, the run ends with an estimate. Raises InvalidQuery if such a run would change
+    a registered repository.
     """
     note(label=request.label[:100], ref=request.ref[:100])
     run = await asyncio.to_thread(_start, dependencies, principal, request)
@@ -56,7 +56,7 @@ async def watch(
 ) -> AsyncIterator[Run]:
     """Yield the run now and whenever it changes, until it is over. Raises NotFound.
 
-    After a superseded run, the newer one is watched, so that callers who wait for a commit get it.
+    If a newer run replaces it, that one is watched next, so that a caller can wait for its commit.
     """
     note(run=run_id)
     catalog = VisibleCatalog(dependencies.ledger, principal.visible)
@@ -136,7 +136,7 @@ def _start(dependencies: Dependencies, principal: Principal, request: StartReque
 def _require_no_change(
     dependencies: Dependencies, principal: Principal, request: StartRequest
 ) -> None:
-    """Raise InvalidQuery if registering the repository would change more than its name and URL."""
+    """Raise InvalidQuery if the request sets a label, or patterns of a registered repository."""
     if request.label:
         raise InvalidQuery("label", "a plan changes nothing; give no label")
     if request.include is None and request.exclude is None:
@@ -181,7 +181,7 @@ def _set_default(
 
 
 def _unindexed(ref: RefName, repository: Repository) -> str:
-    """Return the notice that only the run finds out whether the source has the ref."""
+    """Return the notice that the ref is not indexed and may not exist in the source."""
     stays = f" and the default ref stays {repository.default_ref!r}" * bool(repository.default_ref)
     return (
         f"{ref!r} is not indexed; if the source has no such branch, tag, or commit, this run fails"

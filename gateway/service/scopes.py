@@ -29,9 +29,9 @@ from gateway.service.results import ListedScope
 
 #: Maximum number of repositories of a scope that a list of scopes names.
 MAX_NAMED = 100
-#: Names between two checks of the deadline of the call.
+#: Number of names that are compared between two checks of the call's deadline.
 _AT_ONCE = 100
-#: Looked up in place of a scope that does not exist.
+#: The scope that is looked up instead of one that does not exist.
 _NOTHING = Scope("", repositories=("!**",))
 
 
@@ -43,18 +43,18 @@ class FoundScope(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """The names that were compared with the globs, and the ones that the globs admit."""
+    """The names that were compared with the globs, and those that the globs admit."""
 
     compared: frozenset[RepositoryName] = frozenset()
     members: frozenset[RepositoryName] = frozenset()
 
 
 class _Membership:
-    """Remembers which repositories belong to scopes with the same globs; compares each name once.
+    """Caches which repositories belong to scopes with the same globs; compares each name once.
 
     Comparing 10,000 names with 200 scopes takes about a second. A new repository costs one
-    comparison, whoever sees it. Names that are no longer registered are forgotten when a new one is
-    compared.
+    comparison, which all callers share. Names that are no longer registered are dropped when a new
+    name is compared.
     """
 
     def __init__(self, globs: tuple[str, ...]) -> None:
@@ -65,10 +65,10 @@ class _Membership:
     def of(
         self, names: frozenset[RepositoryName], registered: frozenset[RepositoryName]
     ) -> frozenset[RepositoryName]:
-        """Return those of the names that belong to the scopes. Raises TimedOut."""
+        """Return the names that belong to the scopes. Raises TimedOut."""
         known = self._known
         if not names <= known.compared:
-            with deadline.holding(self._lock):  # so that no two callers compare the same names
+            with deadline.holding(self._lock):  # so that callers do not compare the same names
                 known = self._known = self._extended(self._known, names, registered)
         return names & known.members
 
@@ -108,9 +108,9 @@ def _step(
 class VisibleScopes:
     """The scopes that have a repository of the catalog, for one request. The methods block.
 
-    The file and the names of the repositories are read once, when a scope is first asked for.
-    Which scopes are visible depends only on visible repositories, and a scope that does not exist
-    is looked up as one without repositories, so it takes the same time as a hidden one.
+    The file and the names of the repositories are read once, when a scope is first requested.
+    Whether a scope is visible depends only on visible repositories. A scope that does not exist is
+    looked up as one without repositories, so that takes the same time as for a hidden one.
     """
 
     declared: Callable[[], Scopes]
@@ -122,13 +122,13 @@ class VisibleScopes:
         return frozenset(name for name, scope in self._declared.items() if self._of(scope))
 
     def find(self, name: str) -> FoundScope | None:
-        """Return the scope of this name; None if it has no visible repository."""
+        """Return the scope with this name; None if it has no visible repository."""
         scope = self._declared.get(name, _NOTHING)
         found = self._of(scope)
         return FoundScope(scope, sorted(found)) if found else None
 
     def get(self, name: str) -> FoundScope:
-        """Return the scope of this name. Raises InvalidQuery with similar names."""
+        """Return the scope with this name. Raises InvalidQuery with similar names."""
         found = self.find(name)
         if found is None:
             raise InvalidQuery("filters.scope", _unknown(name, sorted(self.names)))
@@ -170,7 +170,7 @@ def limited(
     """Return the filters with the ref and the paths of the scope, and notices.
 
     Raises InvalidQuery. `catalog`: the repositories of the scope that match the globs of the query.
-    `has_ref`: whether the request or its query names the ref.
+    `has_ref`: whether the request or its query names a ref.
     """
     within, not_paths = signed(found.scope.paths)
     ref, notices = _ref(filters, found, catalog, has_ref=has_ref)
@@ -246,7 +246,7 @@ def _listed(visible: VisibleScopes) -> tuple[ListedScope, ...]:
 
 
 def _shown(catalog: VisibleCatalog, found: FoundScope) -> ListedScope:
-    """Return the scope without its globs, and without refs that the caller cannot know."""
+    """Return the scope without its globs over repositories and refs that the caller cannot see."""
     scope, repositories = found
     refs = scope.refs
     if refs and not catalog.visible.is_everything:

@@ -41,7 +41,7 @@ from gateway.state import Backends, SearchQuery, SearchState
 NOTHING_INDEXED = "nothing is indexed yet: start with `codelode index URL`"
 CHANGED = "the ranking has changed since the previous page: hits may repeat or be missing"
 
-#: Greatest offset of a page. A ranking usually ends earlier, with its candidates.
+#: Maximum offset of a page. A ranking usually ends earlier, with its candidates.
 MAX_OFFSET = 10_000
 
 #: Maximum number of repositories that an answer names as not completely indexed.
@@ -237,8 +237,8 @@ async def _missing(
 ) -> tuple[str, ...]:
     """Return notices about searched repositories that are not completely indexed.
 
-    Only repositories that the query names are checked, not those that a glob matches: in an
-    organisation, some run is always under way.
+    Only repositories that the query names are checked, and not those that a glob matches: in an
+    organisation, there is always a run in progress.
     """
     named = query.filters.repositories or query.named
     if named:
@@ -289,7 +289,7 @@ async def _visible(dependencies: Dependencies, query: SearchQuery) -> tuple[Repo
 
 
 def _at_commit(hit: Hit, covered: Mapping[RepositoryName, Coverage]) -> Hit:
-    """Add the commits that are indexed, and the links to the lines of the hit and its copies."""
+    """Add the indexed commits, and the links to the lines of the hit and its copies."""
     at = covered[hit.repository]
     place = (at.revision, hit.path, hit.start_line, hit.end_line)
     copies = tuple(_copy_at_commit(copy, covered.get(copy.repository)) for copy in hit.copies)
@@ -297,7 +297,7 @@ def _at_commit(hit: Hit, covered: Mapping[RepositoryName, Coverage]) -> Hit:
 
 
 def _copy_at_commit(copy: Copy, at: Coverage | None) -> Copy:
-    """Add ref, commit, and link; `at` is None for a repository beyond the most that are read."""
+    """Add ref, commit, and link; `at` is None for a repository beyond MAX_READ."""
     if at is None:
         return copy
     place = (at.revision, copy.path, copy.start_line, copy.end_line)

@@ -1,6 +1,6 @@
-"""Show the connections whose repositories are followed, and request listings.
+"""Show the connections whose repositories are followed, and request listings of these.
 
-For admins who see all repositories.
+Only admins who see all repositories may do so.
 """
 
 from __future__ import annotations

@@ -87,17 +87,17 @@ def _in_short(server: Server) -> Server:
 
 
 def _queues(dependencies: Dependencies, principal: Principal) -> tuple[Queue, ...]:
-    """Return the queues, for operators: they serve all repositories."""
+    """Return the queues, only for operators, because they serve all repositories."""
     return dependencies.jobs.queues() if _is_operator(principal) else ()
 
 
 def _problems(dependencies: Dependencies, principal: Principal) -> tuple[str, ...]:
-    """Return problems of the configuration, for operators: they may name repositories."""
+    """Return configuration problems, only for operators, because these may name repositories."""
     return dependencies.problems() if _is_operator(principal) else ()
 
 
 def _disk(dependencies: Dependencies, principal: Principal) -> tuple[DiskPart, ...]:
-    """Return the disk use, for operators: it counts all repositories."""
+    """Return the disk use, only for operators, because it counts all repositories."""
     return dependencies.disk_use.parts() if _is_operator(principal) else ()
 
 
@@ -128,7 +128,7 @@ def _found(
     *,
     after: paging.PageCursor,
 ) -> Iterator[_Failure]:
-    """Yield the requested records after the cursor, by repository, ref and path."""
+    """Yield the requested records after the cursor, by repository, ref, and path."""
     states = [FileState.FAILED]
     states += [FileState.SKIPPED] if request.include_skipped else []
     states += [FileState.INDEXED] if request.include_partial else []

@@ -1,6 +1,6 @@
 """Act on events of code hosts: pushes, and changes of repositories and of rights to read them.
 
-A connection acts on all repositories below its address. Its visibility does not bound this, because
+A connection acts on all repositories below its address. Its visibility does not limit that, because
 nothing about them is returned.
 """
 
@@ -44,13 +44,13 @@ async def deliver(dependencies: Dependencies, principal: Principal, event: HostE
         note(repeated=True)
         return False
     acted = await asyncio.to_thread(_acted, dependencies, event)
-    if event.delivery:  # last, so that a delivery that failed half way can be repeated
+    if event.delivery:  # last, so that a delivery that failed halfway can be repeated
         await known.put(name, b"acted on", ttl_s=KEPT_S)
     return acted
 
 
 def _name(event: HostEvent) -> str:
-    """Return the key of a delivery, of bounded length, because the host chooses the id."""
+    """Return the key of a delivery. Its length is bounded although the host chooses the id."""
     digest = hashlib.sha256(event.delivery.encode("utf-8", "surrogatepass")).hexdigest()
     return f"delivery:{event.connection}:{digest}"
 
@@ -119,8 +119,8 @@ def _affected(
 ) -> Collection[RefName]:
     """Return the refs of the repository to index because of a push; there may be none.
 
-    The next run, of whichever ref, removes deleted refs, adds new refs that the rules of the
-    connection name, and follows a new default branch. The default ref stands for such a run.
+    The next run of any ref removes deleted refs, adds new refs that the rules of the connection
+    name, and follows a new default branch. The default ref is returned to request such a run.
     """
     indexed = {status.ref for status in statuses}
     found = (_affected_by(repository, indexed, one) for one in pushed)
