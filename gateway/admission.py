@@ -1,16 +1,17 @@
-"""Admit calls to work a few at a time, and refuse at once those that could not finish in time.
+"""Limit the calls that run at once, and refuse immediately those that could not finish in time.
 
 Without a limit, calls beyond the capacity slow each other down until all of them miss their
-deadline. Here a call waits for its turn, first come, first served. It is refused, and told when to
-try again, if it is expected to take more than half of the time until its deadline. The expected
-time follows from the mean time of recent calls and the number of waiting ones, by Little's law.
-Refused calls are told different times, so that they come back as fast as calls are answered and not
-all at once: refusing thousands of calls again and again would leave no time to answer any.
+deadline. Here a call waits for its turn, first come, first served. It is refused, with the time
+after which to try again, if it is expected to take more than half of the time until its deadline.
+The expected time follows from the mean time of recent calls and the number of waiting ones, by
+Little's law. Refused calls get different times, so that they come back at the rate at which calls
+are answered, and not all at once: refusing thousands of calls again and again would leave no time
+to answer any.
 
-A call that the server has not accepted yet cannot be refused, and its deadline passes meanwhile.
-The server accepts one call each time that the event loop and a thread of gRPC have taken turns,
-which is slow while the loop works for other calls. So the calls that have arrived are accepted
-before waiting calls get their turns.
+A call that the server has not accepted yet cannot be refused, and its deadline approaches
+meanwhile. The server accepts one call each time that the event loop and a thread of gRPC have taken
+turns, which is slow while the loop works on other calls. Waiting calls therefore get their turns
+only after the calls that have arrived are accepted.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ import structlog
 from codelode.errors import Busy
 from gateway.throttle import Throttle
 
-#: Calls that work at once. Each thread that computes makes the event loop wait 5 ms for the
-#: interpreter, so more of them delay health checks and answer no more calls; fewer would leave the
-#: cores idle while calls wait for a model server or a store.
+#: Number of calls that run at once. Each thread that computes makes the event loop wait 5 ms for
+#: the interpreter, so a higher number would delay health checks without answering more calls. A
+#: lower one would leave the cores idle while calls wait for a model server or a store.
 RUNNING = 8
 #: Maximum number of waiting calls; bounds the memory when callers set no deadline. Chosen by hand.
 WAITING = 1_000
@@ -38,28 +39,28 @@ WAITING = 1_000
 #: for calls that take longer than usual, and for the way to the caller.
 SHARE = 0.5
 
-#: Time without a new call after which waiting calls get the free turns, seconds. Idle, the server
-#: accepts a call in less than half a millisecond.
+#: Time without a new call after which waiting calls get the free turns, seconds. An idle server
+#: accepts a call in less than 0.5 ms.
 QUIET_S = 0.002
-#: Bounds of the longest time for which free turns wait for such a pause, seconds. Between them, it
-#: is the time since free turns last waited: a burst is accepted at once, and a steady stream of
-#: new calls delays waiting calls for about half of the time.
+#: Minimum and maximum of the longest time for which free turns wait for such a pause, seconds.
+#: Between these, it is the time since turns were last given: a burst is accepted at once, and a
+#: steady stream of new calls delays waiting calls for about half of the time.
 LEAST_PAUSE_S, MOST_PAUSE_S = 0.05, 0.5
 
 #: Weight of the newest call in the mean time of a call.
 NEWEST = 0.1
-#: Minimum time after which a refused call is to be repeated, seconds.
+#: Minimum and maximum time after which a refused call may try again, seconds. Without a maximum,
+#: callers that ignore the time would make it grow without end.
 MIN_RETRY_S = 0.5
-#: Longest such time, seconds; callers that ignore it would otherwise make it grow without end.
 MAX_RETRY_S = 30.0
-#: Time between two log events about refused calls, seconds.
+#: Shortest time between two log events about refused calls, seconds.
 LOG_INTERVAL_S = 1.0
 
 _log = structlog.get_logger("gateway")
 
 
 class Admission:
-    """Counts the calls at work in one event loop, and queues the others."""
+    """Limits the calls that run at once in an event loop, and queues the others."""
 
     def __init__(
         self,
@@ -74,7 +75,7 @@ class Admission:
         self._quiet_s = quiet_s
         self._clock = clock
         self._running = 0
-        self._arrived = 0  # calls so far
+        self._arrived = 0  # number of calls so far
         self._free: list[float] = []  # when each free turn was taken
         self._passing: asyncio.Task[None] | None = None  # gives free turns to waiting calls
         self._passed_at = -math.inf  # when free turns were last given
@@ -82,13 +83,14 @@ class Admission:
         self._mean_s = 0.0  # mean time for which a call holds its turn
         self._refused = 0  # calls refused since the last log event
         self._logging = Throttle(LOG_INTERVAL_S, clock)
-        self._told_until = -math.inf  # when the last refused call was told to come back
+        self._told_until = -math.inf  # when the last refused call may try again
 
     @asynccontextmanager
     async def admitted(self, remaining_s: float | None) -> AsyncIterator[None]:
-        """Wait for a turn and hold it. `remaining_s`: until the call's deadline; None: it has none.
+        """Wait for a turn and hold it. `remaining_s`: time until the deadline; None: there is none.
 
-        Raises Busy at once if the deadline is likely to be missed, or later if it cannot be met.
+        Raises Busy immediately if the deadline would probably be missed, or later if it cannot be
+        met any more.
         """
         await self._enter(math.inf if remaining_s is None else remaining_s)
         started = self._clock()
@@ -100,14 +102,14 @@ class Admission:
     def require_room(self, remaining_s: float | None) -> None:
         """Raise Busy if a call with this time until its deadline would be refused now.
 
-        A face asks before anything else is done for a call.
+        This is checked before anything else is done for a call.
         """
         self._arrived += 1
         if self._running >= self._most_running and not self._has_room(remaining_s):
             raise self._refusal()
 
     def _has_room(self, remaining_s: float | None) -> bool:
-        """Return whether a call that waits now can probably be answered in time."""
+        """Return whether a call that starts to wait now can probably be answered in time."""
         if len(self._queue) >= self._most_waiting:
             return False
         return remaining_s is None or self._expected_s() <= SHARE * remaining_s
@@ -128,11 +130,11 @@ class Admission:
             raise
 
     def _expected_s(self) -> float:
-        """Return the expected time until a call that comes now is answered."""
+        """Return the expected time until a call that arrives now is answered."""
         return self._mean_s * (1 + (len(self._queue) + 1) / self._most_running)
 
     def _leave(self, started: float) -> None:
-        """Give back the turn taken at `started`, to a waiting call once no new ones arrive."""
+        """Release the turn taken at `started`; a waiting call gets it once no new ones arrive."""
         if not self._queue:
             self._end(started)
             self._running -= 1
@@ -170,7 +172,7 @@ class Admission:
         self._running -= 1
 
     def _refuse_newest(self) -> None:
-        """Refuse the last waiting calls that cannot be answered in time any more.
+        """Refuse the newest waiting calls that can no longer be answered in time.
 
         They were accepted when calls took less time than now.
         """
@@ -196,7 +198,7 @@ class Admission:
         )
 
     def _retry_s(self, now: float) -> float:
-        """Return how long a refused call is to wait, seconds: longer than the one before it."""
+        """Return how long a refused call should wait, seconds: longer than the previous one."""
         least = now + max(MIN_RETRY_S, self._expected_s())
         following = self._told_until + self._mean_s / self._most_running
         self._told_until = min(max(least, following), now + MAX_RETRY_S)

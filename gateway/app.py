@@ -1,9 +1,9 @@
 """Build the gateway from settings, and start and stop its servers: gRPC and, optionally, HTTP.
 
 The gateway is stateless: if it is killed, another one gives the same answers. Its shutdown loses no
-call: the gateway reports itself unhealthy, ends streams with an error that asks for a retry, and
-lets the calls in flight finish. There is one event loop per process, because grpc.aio does not
-support two.
+call: the gateway reports that it is unhealthy, ends streams with an error that asks for a retry,
+and lets the calls in flight finish. There is one event loop per process, because grpc.aio does not
+support more.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ log = structlog.get_logger("gateway")
 
 #: Largest answer: 200 hits of large chunks.
 MAX_ANSWER_BYTES = 16 << 20
-#: Largest request, more than all limits of the service layer allow. Decoding blocks the event loop
-#: for up to 0.1 s for each MB.
+#: Largest request, above all limits of the service layer. Decoding blocks the event loop for up to
+#: 0.1 s for each MB.
 MAX_REQUEST_BYTES = 1 << 19
 
 #: Connections end after 10 minutes so that load balancers redistribute them; clients resume.
@@ -101,7 +101,7 @@ SERVICES = tuple(one.full_name for one in (SEARCH, INDEX, GRAPH, ACCESS))
 
 #: How long calls in flight may take to finish when the gateway shuts down, seconds.
 GRACE_S = 25.0
-#: How long sending the answers of these calls may take, seconds.
+#: How long sending the answers to these calls may take, seconds.
 FLUSH_S = 0.5
 #: Threads for synchronous ports. They wait for Redis, so the number of cores does not matter.
 THREADS = 32
@@ -139,11 +139,11 @@ class _Index:
         self._settings = settings
         try:
             self._published = registry.published(settings)
-        except Unavailable:  # a search that finds another embedder calls `look` again
+        except Unavailable:  # `look` reads it again when a search finds another embedder
             self._published = registry.Published("", settings)
 
     def backends(self, history: CommitTimes) -> Backends:
-        """Return all backends, among them the published index and its embedder."""
+        """Return all backends, including the published index and its embedder."""
         settings = self._settings
         return replace(
             _of(self._published),
@@ -218,7 +218,7 @@ class Gateway:
         self._highlighter = Highlighter()
 
     async def start(self) -> None:
-        """Start serving. Raises InvalidSettings if an address is not allowed, malformed or used."""
+        """Start serving. Raises InvalidSettings for a forbidden, malformed, or occupied address."""
         require_secure_listeners(self._settings)
         self._add_services()
         certificate = server_certificate(self._settings)
@@ -279,7 +279,7 @@ class Gateway:
         await http.start(calls.Faced(application(), face), context)
 
     def _announce(self, rules: Rules) -> None:
-        """Tell the workers the globs of the access file that form groups of repositories."""
+        """Store, for the workers, the globs of the access file that form groups of repositories."""
         self._dependencies.ledger.set_access_globs(rules.groupings())
 
     async def stop(self, *, grace_s: float = GRACE_S) -> None:
@@ -378,7 +378,7 @@ async def serve(settings: Settings) -> None:
 def main(**overrides: object) -> None:
     """Serve with the settings of the environment; `overrides` replace some of them.
 
-    If that fails, exit with a one-line error, with a status of its own if a setting is unusable.
+    If that fails, print a one-line error and exit, with a special status for unusable settings.
     """
     try:
         settings = load(**overrides)

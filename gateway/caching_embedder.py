@@ -1,8 +1,8 @@
 """Cache the query vectors of another embedder.
 
-Callers repeat a query with another filter, and one search embeds its query both for the semantic
-query cache and for the index. The cache is in memory, because a request to a cache server takes
-longer than the built-in embedder.
+Callers repeat queries with other filters, and a search embeds its query both for the semantic query
+cache and for the index. The cache is in memory, because a request to a cache server takes longer
+than the built-in embedder.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ENTRIES = 4_096
 
 
 class CachingEmbedder:
-    """Implements the ports Embedder, QuickEmbedder, and Checked over another. Thread-safe."""
+    """Implements Embedder, QuickEmbedder, and Checked over another embedder. Thread-safe."""
 
     def __init__(
         self,

@@ -91,7 +91,7 @@ class Calls:
         """Yield the principal of a call when it is admitted; log and record the call at its end.
 
         Raises Unauthenticated, Unavailable, TimedOut, and Busy beyond a limit. A call for which
-        there is no room is refused before its principal is looked up, which costs more.
+        there is no room is refused before its principal is looked up, which takes longer.
         """
         if not _is_stream(received):
             self._admission.require_room(received.remaining_s())
@@ -107,13 +107,13 @@ class Calls:
                 yield principal
 
     def further(self, principal: Principal, function: str) -> AbstractAsyncContextManager[None]:
-        """Count another service function that an admitted call uses. Raises Busy."""
+        """Count a further service function that an admitted call uses. Raises Busy."""
         return self._limiter.admitted(principal, function)
 
     async def require_known(self, received: Received) -> None:
         """Raise the error of `admitted` if the caller is unknown; log and record only that case.
 
-        For requests that call no function of the service, such as one for a list of tools.
+        Used for requests that call no service function, such as one for the list of tools.
         """
         try:
             await self._access.principal(received.credentials, source=received.source)

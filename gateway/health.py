@@ -2,8 +2,8 @@
 
 The gateway is healthy once the published index has answered, and while Redis answers, a thread is
 free to ask it, and the event loop runs. The gateway's own health service answers on the port of the
-calls. With CODELODE_HEALTH_LISTEN, a separate process (`probes`) answers as well, without delay
-however busy the gateway is.
+calls. With CODELODE_HEALTH_LISTEN, a separate process (`probes`) also answers, without delay
+even if the gateway is busy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gateway.service import Dependencies
 log = structlog.get_logger("gateway")
 
 INTERVAL_S = 1.0
-#: Longest wait for the event loop, a free thread, and Redis before it is unhealthy, seconds.
+#: Longest wait for the event loop, a free thread, and Redis of a healthy gateway, seconds.
 TIMEOUT_S = 2.0
 #: Consecutive checks that must succeed after a wait of TIMEOUT_S, so that the status does not flap.
 CHECKS_TO_RECOVER = 3
@@ -109,14 +109,14 @@ class Health:
         return await (self._tell_probes() if self._checks_to_recover else self._report())
 
     async def _checked(self) -> None:
-        """Return when Redis and, until its first answer, the published index have answered."""
+        """Wait until Redis has answered and, until its first answer, the published index."""
         await asyncio.to_thread(self._dependencies.ledger.generation)
         if not self._is_open:
             await self._dependencies.published.call(lambda one: one.chunks.count(EVERYTHING))
             self._is_open = True
 
     async def _report(self, problem: str = "") -> None:
-        """Set the health status of all services, healthy without a problem; log changes."""
+        """Set the health status of all services, healthy if there is no problem; log changes."""
         is_healthy = not problem
         if is_healthy != self._is_healthy:
             self._is_healthy = is_healthy

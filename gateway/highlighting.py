@@ -1,9 +1,9 @@
-"""Highlight code in a process of its own.
+"""Highlight code in a separate process.
 
 Lexers are large sets of regular expressions, some of which take exponential time for some texts,
-and a thread that runs one blocks every other thread of its process. The process is killed when it
-takes too long, and the code is then shown without colours. It ends with the gateway, which closes
-its standard input.
+and a thread that runs one blocks all other threads of its process. The process is killed when it
+takes too long, and the code is then shown without colours. It ends when the gateway ends, which
+closes its standard input.
 
     python -m gateway.highlighting
 """
@@ -53,7 +53,7 @@ _Kind = Any  # of a token; the library has no types
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A text in a language. If its name is unknown to the library, the path tells the language."""
+    """A text in a language, which its path determines if the library does not know its name."""
 
     text: str
     language: str
@@ -68,7 +68,7 @@ class Code:
 
 
 class Highlighter:
-    """Highlights code in a process, which starts with the first text."""
+    """Highlights code in a process that is started for the first text."""
 
     def __init__(self, *, limit_s: float = LIMIT_S) -> None:
         self._limit_s = limit_s
@@ -113,7 +113,7 @@ class Highlighter:
             process = await self._running()
             async with asyncio.timeout(self._limit_s):
                 return await _asked(process, message)
-        except BaseException:  # an answer that nobody reads would be taken for the next one
+        except BaseException:  # an unread answer would be taken for the next one
             await self.close()
             raise
         finally:
@@ -183,7 +183,7 @@ def _joined(tokens: Iterable[tuple[_Kind, str]]) -> Iterator[tuple[str, str]]:
 
 
 def _class(kind: _Kind, known: dict[_Kind, str]) -> str:
-    """Return the class of the span of a kind of token; empty: it has none."""
+    """Return the class of the span for a kind of token; empty if it gets none."""
     if kind not in known:
         shown = next((one for one in _SHOWN if kind in one), None)
         known[kind] = STANDARD_TYPES[shown] if shown else ""

@@ -1,4 +1,4 @@
-"""Ask the issuers of OpenID Connect tokens for their descriptions and for tokens.
+"""Request discovery documents and tokens from the issuers of OpenID Connect tokens.
 
 Callers that are not signed in can cause these requests, so only a few run at once.
 """
@@ -24,7 +24,7 @@ _log = structlog.get_logger("gateway")
 
 
 class Issuers:
-    """The issuers that the web page sends browsers to, in the order of the settings."""
+    """The issuers to which the web page sends browsers, in the order of the settings."""
 
     def __init__(self, settings: Settings, documents: Documents) -> None:
         self.urls = listed(settings.oidc_issuers)
@@ -37,11 +37,11 @@ class Issuers:
         self._asking = asyncio.Semaphore(AT_ONCE)
 
     async def described(self, issuer: str) -> Mapping[str, object]:
-        """Return the issuer's description of itself. Raises Unavailable."""
+        """Return the issuer's discovery document. Raises Unavailable."""
         return await self._descriptions.get(issuer)
 
     async def answer(self, issuer: str, form: Mapping[str, str]) -> Mapping[str, object]:
-        """Return the answer of the issuer's token endpoint, perhaps a refusal.
+        """Return the answer of the issuer's token endpoint, which may be a refusal.
 
         Raises Unavailable.
         """

@@ -92,9 +92,9 @@ class CeleryJobs:
     def _workers(self, connection: Any) -> dict[str, int]:
         """Count the workers that listen to each queue and answer in time.
 
-        The count is UNKNOWN if they cannot be asked, because the broker is at its memory limit.
+        The counts are UNKNOWN if the broker is out of memory, so that workers cannot be asked.
         """
-        try:  # over this connection, because a pooled one may be closed since a restart of Redis
+        try:  # use this connection, because a restart of Redis may have closed a pooled one
             inspect = self._app.control.inspect(timeout=_INSPECT_TIMEOUT_S, connection=connection)
             replies = inspect.active_queues() or {}
         except connection.channel_errors:

@@ -1,6 +1,6 @@
 """Define the options of a search, one dataclass per stage, and the presets that bundle them.
 
-docs/ranking.md has the range, the source of the default and the measured effect of each option. An
+docs/ranking.md has the range, the source of the default, and the measured effect of each option. An
 option that a request sets overrides its preset. Options that do not improve the ranking are
 experimental: they work, but no preset has them.
 """
@@ -33,7 +33,7 @@ class Ranker(StrEnum):
 
 
 class Centrality(StrEnum):
-    """Experimental: how the number of a file's links in the import graph counts."""
+    """Experimental: how the number of a file's links in the graph affects the ranking."""
 
     OFF = "off"
     RRF = "rrf"  # 1 / (k + rank) + 0.5 / (k + centrality rank)
@@ -70,14 +70,14 @@ class Retrieve:
     """Options of the retrieval of candidates."""
 
     mode: Mode = Mode.HYBRID
-    # Most keyword results, and most vector results (most of both if the store fuses them). If all
-    # options of this stage have their defaults, some queries use those of `hybrid.HOW`.
+    # Maximum number of keyword results and of vector results; of both together if the store fuses
+    # them. If all options of the stage have their defaults, some queries use those of `hybrid.HOW`.
     window: int = 100
     fusion: Fusion = Fusion.RRF  # of the fused ranker
     alpha: float | None = None  # weight of vector results, 0 to 1; None: by the kind of query
-    file_similarity: float | None = None  # staged: least cosine of files; None: the embedder's
+    file_similarity: float | None = None  # staged: minimum cosine of files; None: the embedder's
     max_files: int = 15  # staged: files whose chunks are searched
-    chunk_similarity: float | None = None  # staged: least cosine of chunks; None: the embedder's
+    chunk_similarity: float | None = None  # staged: minimum cosine of chunks; None: the embedder's
     max_chunks: int = 72  # candidates that are ranked
 
 
@@ -89,10 +89,10 @@ class Rank:
     definition_boost: float = 2.0  # of the fused ranker
     centrality: Centrality = Centrality.OFF
     reranker: Reranker = Reranker.NONE
-    # Abstain if the best cosine is lower. Usual are 0.5 for transformers and 0.3 for the built-in
-    # embedder, where 1 % of the answerable queries are below 0.3, and 18 % below 0.5.
+    # Abstain if the best cosine is lower. Usual values are 0.5 for transformers and 0.3 for the
+    # built-in embedder, with which 1 % of the answerable queries are below 0.3, and 18 % below 0.5.
     confidence: float = 0.0
-    duplicate_similarity: float = 1.0  # collapse chunks with a greater cosine; 1: none
+    duplicate_similarity: float = 1.0  # collapse chunks with a higher cosine; 1: none
     collapse_copies: bool = True  # one hit for a chunk that several repositories have
 
 

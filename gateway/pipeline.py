@@ -71,7 +71,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The inputs of an answer besides its query."""
+    """The inputs of an answer in addition to its query."""
 
     store: str
     embedder: str  # identity
@@ -111,7 +111,7 @@ async def find_similar(source: Chunk | str, query: SearchQuery, backends: Backen
 async def similar_names(glob: str, asked: HybridQuery, backends: Backends) -> Sequence[str]:
     """Return the defined names inside the filters that nearly match the glob, most similar first.
 
-    `asked`: the glob as a query without its vector.
+    `asked`: the glob as a query without a vector.
     """
     vector, _ = await embed(asked.text, backends.embedder)
     return await occurrence.similar_names(glob, replace(asked, vector=vector), backends.chunks)

@@ -2,9 +2,9 @@
 
 The gateway's own health service shares the event loop and the interpreter with all calls, so a
 probe waits for them as long as any other call. This process shares neither. The gateway writes one
-byte to its standard input for each health check. When it writes nothing for a while, its event loop
-is blocked, and this process reports that the gateway does not serve. This process ends with the
-gateway, which closes its standard input.
+byte to its standard input for each health check. If it writes nothing for a while, its event loop
+is blocked, and this process reports that the gateway does not serve. This process ends when the
+gateway ends, which closes its standard input.
 
     python -m gateway.probes ADDRESS SECONDS [SERVICE …]
 """
@@ -32,7 +32,7 @@ _STATUS = health_pb2.HealthCheckResponse
 
 
 class Probes:
-    """The process that answers probes on an address, as the gateway sees it."""
+    """Controls the process that answers probes on an address."""
 
     def __init__(self, listen: str, services: Sequence[str], *, silence_s: float) -> None:
         self._listen = listen
@@ -57,7 +57,7 @@ class Probes:
                 "running?"
             )
         self.port = int(said)
-        if self.port:  # a replacement of this process listens on the same port
+        if self.port:  # a replacement of the process will listen on the same port
             self._listen = f"{self._listen.rpartition(':')[0]}:{self.port}"
 
     async def report(self, *, is_healthy: bool) -> None:
@@ -78,7 +78,7 @@ class Probes:
 def main() -> None:
     """Serve until the standard input is closed; print the port first."""
     listen, silence_s, *services = sys.argv[1:]
-    for number in (signal.SIGINT, signal.SIGTERM):  # the gateway gets it too, and closes the input
+    for number in (signal.SIGINT, signal.SIGTERM):  # the gateway gets it too and closes the input
         signal.signal(number, signal.SIG_IGN)
     answers = health.HealthServicer()
     server = grpc.server(ThreadPoolExecutor(THREADS), options=(("grpc.so_reuseport", 0),))
@@ -99,7 +99,7 @@ def main() -> None:
 def changes(reports: int, *, silence_s: float) -> Iterator[bool]:
     """Yield whether the gateway is healthy whenever that changes, until `reports` is closed.
 
-    It counts as unhealthy at first, and when no report has arrived for `silence_s` seconds.
+    It counts as unhealthy at first, and if no report has arrived for `silence_s` seconds.
     """
     was_healthy = False
     while True:

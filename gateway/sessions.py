@@ -1,12 +1,12 @@
-"""Keep the credentials of signed-in browsers, so that a cookie need only hold a random id.
+"""Keep the credentials of signed-in browsers, so that a cookie has only a random id.
 
-The credentials are sealed with a key that is derived from the id, and stored under a hash of the
-id: whoever reads the store has neither the id nor the credentials. A session grants nothing by
-itself. Each call authenticates with its credentials again, so their revocation and expiry hold for
-the session as for every other caller.
+The credentials are encrypted with a key that is derived from the id, and stored under a hash of the
+id, so a reader of the store gets neither the id nor the credentials. A session grants nothing by
+itself. Each call authenticates with its credentials again, so their revocation and expiry apply to
+the session as to every other caller.
 
-A single-use link is stored in the same way for a minute: whoever follows it opens a session with
-its credentials.
+A single-use link is stored in the same way for a minute; following it opens a session with its
+credentials.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SIGNED_OUT = "you are signed out: the session has ended; sign in again"
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """The value of a header `Authorization`, and how to renew it if it is of an issuer."""
+    """The value of a header `Authorization`, and how to renew it if it is an issuer's token."""
 
     authorization: str
     issuer: str = ""
@@ -96,9 +96,9 @@ class Sessions:
         return (await self._renewed(secret, credential)).authorization
 
     async def close(self, id: str) -> None:
-        """End the session, and revoke its refresh token; ids of no session are ignored.
+        """End the session, and revoke its refresh token; unknown ids are ignored.
 
-        A task tells the issuer, so a slow one keeps nobody signed in.
+        A task revokes the token at the issuer, so that a slow issuer does not delay the sign-out.
         """
         secret = _Secret.of("session", id)
         with suppress(Unauthenticated):
@@ -134,7 +134,7 @@ class Sessions:
         try:
             return await asyncio.shield(self._renewing[secret.name])
         except Unavailable:
-            if credential.remaining_s > 0:  # the next call tries again
+            if credential.remaining_s > 0:  # the next call tries to renew it again
                 return credential
             raise
 
@@ -150,7 +150,7 @@ class Sessions:
             raise Unavailable("your session is being renewed; try again in a moment")
         try:
             now = _unsealed(secret, await self._values.get(secret.name))
-            if now == credential:  # else another gateway has renewed it meanwhile
+            if now == credential:  # otherwise another gateway has renewed it meanwhile
                 now = await self._next(secret, credential)
                 await self._values.replace(secret.name, _sealed(secret, now))
         finally:

@@ -110,14 +110,14 @@ class TextTest(Protocol):
 
     @property
     def needed(self) -> Grams:
-        """Return the trigrams that a file needs to have a chunk with the required texts."""
+        """Return the trigrams that a file must have for one of its chunks to have the texts."""
 
     @property
     def is_excluding(self) -> bool:
         """Return whether the query only excludes texts."""
 
     def holds(self, text: str) -> bool:
-        """Return whether the text has all that is required."""
+        """Return whether the text has everything that is required."""
 
     def admits(self, text: str) -> bool:
         """Return whether the text has nothing that is excluded."""
@@ -199,7 +199,7 @@ class Frame:
         return f"/{outer}".endswith(f"/{inner}")
 
     def is_in(self, chunk: Chunk) -> bool:
-        """Return whether the chunk defines the function, or holds the line, in such a file."""
+        """Return whether the chunk defines the function, or has the line, in such a file."""
         if not self.may_mean(chunk.path):
             return False
         if not self.function:
@@ -209,7 +209,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """The result of reading the words of a query."""
+    """The result of the analysis of a query."""
 
     kind: QueryKind
     words: tuple[str, ...]  # distinct index terms without stop words, in order
@@ -222,7 +222,7 @@ class Analysis:
     verbatim: str = ""  # the query, if a chunk may contain it as it is written; else empty
     used: str = ""  # the name whose users the query asks for, if any
     message: tuple[str, ...] = ()  # the words of the query, if it looks like a message
-    is_change: bool = False  # the query describes a change, as the subject of a commit does
+    is_change: bool = False  # the query describes a change, as a commit subject does
     is_question: bool = False  # the query begins as a question does: `how are tokens refreshed`
     asks_how: bool = False  # the query begins with "how"
 
@@ -259,7 +259,7 @@ class AlternateQuery:
 
 
 class Ranked(NamedTuple):
-    """A candidate with its score. A named tuple, like a candidate, because it is made often.
+    """A candidate with its score. A named tuple, like a candidate, because many are created.
 
     The parts of the linear ranker sum to the score. Each later step adds the value that
     it ranked by.
@@ -340,11 +340,11 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class SearchState:
-    """A search under way. Fields are empty until their stage has run."""
+    """A running search. Fields are empty until their stage has run."""
 
     query: SearchQuery
     analysis: Analysis = Analysis(QueryKind.NATURAL_LANGUAGE, (), ())
-    alternates: tuple[AlternateQuery, ...] = ()  # each is searched too
+    alternates: tuple[AlternateQuery, ...] = ()  # searched in addition to the query
     candidates: tuple[Candidate, ...] = ()  # keyword and vector results, in any order
     is_unmatched: bool = False  # neither the queried name nor any word of the query occurs
     files: tuple[FoundFile, ...] = ()  # staged: the files that were searched, best first
@@ -376,7 +376,7 @@ class SearchState:
 
 
 class CommitTimes(Protocol):
-    """Knows how recent the index of each repository is."""
+    """Tells how recent the index of each repository is."""
 
     async def commit_times(
         self, names: Collection[RepositoryName], ref: RefName

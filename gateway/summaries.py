@@ -71,7 +71,7 @@ def listed(label: str, values: Iterable[str], limit: int) -> str:
 
 
 def _comment_lines(text: str, language: str) -> Iterable[str]:
-    """Return the lines of the comments before the first code, without comment marks."""
+    """Return the lines of the comments before the first code, without comment markers."""
     row = BY_NAME.get(language)
     line_mark = row.line_comment if row else ""
     opening, closing = row.block_comment if row and row.block_comment else ("", "")

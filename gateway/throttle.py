@@ -16,7 +16,7 @@ class Throttle:
         self._passed_at = -math.inf
 
     def passes(self) -> bool:
-        """Return whether the present event passes; if so, the interval begins anew."""
+        """Return whether the present event passes; if so, a new interval begins."""
         now = self._clock()
         is_due = now - self._passed_at >= self._interval_s
         if is_due:

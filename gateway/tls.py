@@ -46,15 +46,15 @@ class _Material(NamedTuple):
 
 
 class ServerCertificate:
-    """The certificate of the listeners, and the authorities of clients, replaced with their files.
+    """The certificate of the listeners and the authorities of clients, reloaded from changed files.
 
-    New files that cannot be used are reported, and the old certificate stays in use. Connections
-    that are open stay open.
+    New files that cannot be used are reported, and the old certificate stays in use. Open
+    connections stay open.
     """
 
     def __init__(self, chain: Path, key: Path, authorities: Path | None = None) -> None:
         self._chain, self._key, self._authorities = chain, key, authorities
-        self._lock = threading.Lock()  # gRPC asks from threads of its own
+        self._lock = threading.Lock()  # gRPC calls from its own threads
         self._stamps = self._stamped()
         self._current = self._read()
         self._warned_at: datetime | None = None
@@ -103,7 +103,7 @@ class ServerCertificate:
             await asyncio.sleep(LOOK_S)
 
     def look(self) -> None:
-        """Read files that changed or could not be used; warn if a certificate ends soon."""
+        """Read files that changed or could not be used; warn if a certificate expires soon."""
         with self._lock:
             if self._is_refused:
                 self._stamps = ()

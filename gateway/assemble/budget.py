@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-#: Largest shares that related files, and edges between files, claim before hits. By hand.
+#: Largest shares that related files, and edges between files, claim before hits. Chosen by hand.
 RELATED, GRAPH = 0.3, 0.1
 
 Count = Callable[[str], int]
@@ -40,7 +40,7 @@ def fill(
     """Choose texts whose total is at most `tokens`.
 
     Related files and edges claim up to their shares, and hits get the rest. A hit that begins
-    within the rest is shown to its end, at the cost of related files. What hits leave goes to
+    within the rest is shown to its end, at the cost of related files. What hits do not use goes to
     related files, and then to edges.
     """
     claimed = min(GRAPH * tokens, _size(edges, count))

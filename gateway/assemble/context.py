@@ -20,10 +20,11 @@ from gateway.state import Passage, Related, SearchState, estimated_tokens
 
 ESTIMATED = "the embedder has no tokeniser: tokens are estimated from characters"
 
-#: A chunk with fewer words says no more than its location and signature. Chosen by hand.
+#: Minimum number of words of a chunk that is more informative than its location and signature.
+#: Chosen by hand.
 MIN_WORDS = 20
 
-#: Shares of letters and of distinct words above which a text has the full score. By hand.
+#: Shares of letters and of distinct words above which a text has the full score. Chosen by hand.
 LETTERS, DISTINCT = 0.5, 0.4
 
 _FENCES = re.compile(r"`{3,}")

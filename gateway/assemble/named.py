@@ -1,7 +1,7 @@
 """Show a hit under the queried name, if its chunk defines several names. Pure.
 
-A chunk is named after its main definition. If the query names another definition in the chunk, the
-user would mistake the hit for a wrong one.
+A chunk is named after its main definition. If the query names another definition in the chunk,
+users would take the hit for a wrong one.
 """
 
 from __future__ import annotations
