@@ -80,7 +80,7 @@ class AdmittedClient(AsyncMethods):
     ) -> AsyncIterator[Callable[..., Any]]:
         """Yield the method that answers the call, once the call is admitted.
 
-        The caller of a defect gets the request id; only the log has the details.
+        After an unexpected error, the caller gets the request id; only the log has the details.
         """
         service, _, method = call.method.removeprefix("/codelode.v1.").partition("/")
         try:

@@ -1,4 +1,4 @@
-"""Answer requests to /mcp, and describe it to clients that want to log in (RFC 9728).
+"""Answer requests to /mcp, and describe the endpoint to clients that want to log in (RFC 9728).
 
 Every request brings its credentials; there are no sessions, so any gateway answers any request.
 The library takes seconds to import and 25 MB of memory, so the first request of a known caller
@@ -122,7 +122,7 @@ def _after(body: bytes, receive: Receive) -> Receive:
 
 
 class _MethodNotAllowed(InvalidQuery):
-    """The endpoint takes another method."""
+    """The endpoint does not accept the method of the request."""
 
 
 class _UnknownHost(InvalidQuery):
@@ -132,7 +132,7 @@ class _UnknownHost(InvalidQuery):
 def require_host(request: Request, settings: Settings) -> None:
     """Raise an error if the request may come from a foreign page in a browser (DNS rebinding).
 
-    A host name that an attacker lets point to this machine is neither `localhost` nor in
+    A host name that an attacker points to this machine is neither `localhost` nor in
     CODELODE_HTTP_HOSTS. Addresses, such as 192.0.2.1, cannot be rebound.
     """
     known = listed(settings.http_hosts)

@@ -1,7 +1,7 @@
 """Define the JSON bodies of requests. Each converts itself to a request of the service layer.
 
 Fields are named as in the service layer, so that an error names the same field for every face. The
-service layer checks values; here only JSON types are checked, strictly: `"5"` is no number.
+service layer checks values; here only JSON types are checked, strictly: `"5"` is not a number.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _valid(text: str) -> str:
     return text
 
 
-#: JSON can encode half a character, as in `"\\ud800"`, which no store and no other face accepts.
+#: JSON can encode a lone surrogate, as in `"\\ud800"`, which no store and no other face accepts.
 Text = Annotated[str, AfterValidator(_valid)]
 Option = bool | Whole | float | Text
 

@@ -40,7 +40,7 @@ Refused = Callable[[Request, Exception, str], Response]  # the last argument: th
 
 @dataclass(frozen=True, slots=True)
 class Face:
-    """Holds what the routes need; `Faced` gives it to each request."""
+    """Holds what the routes need; `Faced` adds it to each request."""
 
     dependencies: Dependencies
     calls: Calls
@@ -109,8 +109,8 @@ def admitted(
 ) -> Handler:
     """Return a handler that has the call of the service function admitted first.
 
-    `refused` returns the response to an error. `credentials`: used instead of those of the header
-    or the cookie.
+    `refused` returns the response to an error. `credentials` replace those of the header or the
+    cookie.
     """
 
     async def answer(request: Request) -> Response:
@@ -180,7 +180,7 @@ async def answer_admitted(
 
 
 def counted_as(request: Request, function: str) -> AbstractAsyncContextManager[None]:
-    """Count a further service function that an admitted request calls as a call of its own.
+    """Count a further service function that an admitted request calls as a separate call.
 
     Raises Busy if the caller has reached the limit of such calls.
     """

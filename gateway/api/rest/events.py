@@ -43,7 +43,7 @@ class EventStream(Response):
         self._has_begun = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send events until there are no more or the caller leaves."""
+        """Send events until there are no more or the caller disconnects."""
         tasks = {
             asyncio.ensure_future(work)
             for work in (self._sent(scope, receive, send), _left(receive), self._beaten(send))

@@ -16,7 +16,7 @@ from codelode.sources import Connection, HostKind
 from gateway.api.rest.host_signatures import Headers, Signed, by_digest, by_password, of_gitlab
 from gateway.service.requests import HostEvent, PushedRef
 
-#: The errors of reading a payload in which a field is missing or has another form.
+#: The errors of reading a payload in which a field is missing or has another format.
 MALFORMED = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
 
 #: A delivery for an unknown connection is checked like one of this kind of host.
@@ -132,7 +132,7 @@ def _place(connection: Connection, payload: Payload) -> Place:
 
 
 def _updates(payload: Payload) -> Iterable[Update]:
-    """Return the one ref in a payload of GitHub, GitLab, or Gitea."""
+    """Yield the only ref in a payload of GitHub, GitLab, or Gitea."""
     before, after = payload.get("before", ""), payload.get("after", "")
     yield Update(_text(payload["ref"]), _is_nothing(before), _is_nothing(after))
 
@@ -144,7 +144,7 @@ def _text(value: object) -> str:
 
 
 def _gitlab_event(headers: Headers, payload: Payload) -> str:
-    """Return the name in the payload: several events share a name in the header."""
+    """Return the name of the event in the payload; in the header, several events share a name."""
     return str(payload.get("event_name") or payload.get("object_kind") or "")
 
 

@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable, Mapping
 
 Headers = Mapping[str, str]
-#: Returns whether the secret has signed a delivery, in the time of one digest of the body, so that
-#: the time reveals neither the kind of a connection nor whether it exists.
+#: Returns whether the secret has signed a delivery. This takes the time of one digest of the body,
+#: so that the time reveals neither the kind of a connection nor whether it exists.
 Signed = Callable[[bytes, Headers, bytes], bool]
 
 #: Prefix of GitLab's signing tokens. GitLab sends secrets without it unsigned, in a header.
@@ -39,7 +39,7 @@ def by_digest(header: str, *, prefix: str = "") -> Signed:
 
 
 def by_password(secret: bytes, headers: Headers, body: bytes) -> bool:
-    """Check the password of basic authentication, whatever the user name is."""
+    """Check the password of basic authentication; ignore the user name."""
     kind, _, given = headers.get("authorization", "").partition(" ")
     try:
         pair = base64.b64decode(given, validate=True).decode()
@@ -63,7 +63,7 @@ def _is_secret(given: str, secret: bytes, body: bytes) -> bool:
 
 
 def _is_standard(encoded: bytes, headers: Headers, body: bytes) -> bool:
-    """Check one of the signatures over id, time, and body, and that the time is about now."""
+    """Check that one of the signatures over id, time, and body is right, and the time about now."""
     id, at = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
     try:
         key = base64.b64decode(encoded, validate=True)
@@ -72,7 +72,7 @@ def _is_standard(encoded: bytes, headers: Headers, body: bytes) -> bool:
     digest = hmac.digest(key or b"none", f"{id}.{at}.".encode() + body, "sha256")
     expected = f"v1,{base64.b64encode(digest).decode()}"
     given = headers.get("webhook-signature", "").split(" ")
-    # With an empty key, everybody could sign.
+    # With an empty key, anybody could sign.
     return bool(key) and _is_now(at) and any(_equal(one, expected) for one in given)
 
 

@@ -1,6 +1,6 @@
 """Map errors to HTTP statuses and problem details (RFC 9457).
 
-The `detail` of a problem names what is wrong and the remedy. Any exception outside
+The `detail` of a problem says what is wrong and names the remedy. Any exception outside
 `codelode.errors` is a defect: the caller gets the request id, under which the log has the
 traceback.
 """
@@ -45,7 +45,7 @@ class Problem:
     detail: str
     request_id: str = ""
     field: str = ""
-    retry_s: float = 0.0  # time after which to try again; 0: not told
+    retry_s: float = 0.0  # time after which to try again; 0: not given
 
 
 #: The first matching row decides, so subclasses come before their base classes.
@@ -114,7 +114,7 @@ def too_large(most: int) -> TooLarge:
     return TooLarge("body", f"is larger than {most:,} bytes; ask for less at once")
 
 
-#: What the framework calls a value of the wrong type, in words.
+#: Messages for the framework's types of errors.
 _KINDS = {
     "bool_type": "must be true or false",
     "dict_type": "must be an object",

@@ -1,4 +1,4 @@
-"""The routes: each converts the request, calls one function of the service, converts the answer."""
+"""Define the routes: each converts the request, calls a service function, converts the answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ streams = APIRouter()  # their responses are admitted while they are sent
 
 
 def _operation(function: str, answer: Any, tag: str) -> dict[str, Any]:
-    """Return how a route appears in the OpenAPI document."""
+    """Return the description of a route in the OpenAPI document."""
     capability = CAPABILITIES[function]
     about, _, _ = (getattr(service, function).__doc__ or "").partition("\n")
     return {

@@ -18,12 +18,12 @@ from gateway.api.rest import problems
 #: Maximum number of connections, to bound memory. While there are more, requests are refused, and
 #: their connections closed.
 MAX_CONNECTIONS = 1_000
-#: Time after which a request that was refused for that reason is to be repeated, seconds.
+#: Time after which a request that was refused for that reason may be repeated, seconds.
 RETRY_S = 1.0
 #: Longest time between two requests on a connection, seconds; load balancers wait less.
 KEEP_ALIVE_S = 65
 #: Time within which a connection must send the headers of its first request, and of a later one
-#: that has begun, seconds; the server itself waits for ever.
+#: that has begun, seconds. The server itself would wait forever.
 HEADERS_S = 10.0
 
 
@@ -31,7 +31,7 @@ class HttpServer:
     """A server of an application, from `start` to `stop`."""
 
     def __init__(self, listen: str, *, share_port: bool = False) -> None:
-        """Bind the address, also for other servers if its port is shared.
+        """Bind the address; with `share_port`, other servers may bind it too.
 
         Raises InvalidSettings if it cannot be bound.
         """
@@ -41,7 +41,7 @@ class HttpServer:
         self._serving: asyncio.Task[None] | None = None
 
     async def start(self, app: ASGIApp, context: ssl.SSLContext | None) -> None:
-        """Serve the application; with a context, over TLS."""
+        """Serve the application, over TLS if there is a context."""
         bounded = _Bounded(app)
         self._server = server = _Server(_configuration(bounded, context))
         bounded.connections = server.server_state.connections
@@ -76,7 +76,7 @@ class _Server(uvicorn.Server):
 class _Bounded:
     """Refuses requests in place of an application while there are too many connections.
 
-    The server itself can answer with 503, but does not tell when to repeat the request.
+    The server itself can answer with 503, but not with the time after which to try again.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -1,6 +1,6 @@
 """Receive the webhooks of code hosts: `POST /webhooks/CONNECTION`.
 
-The body is read before the call is admitted, because its signature is what admits the call.
+The body is read before the call is admitted, because its signature authenticates the call.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _signed(
 ) -> Connection | None:
     """Return the connection if its secret has signed the delivery."""
     found = known.find(name)
-    # An unknown name takes the time of a digest, too, so that the time does not reveal it.
+    # An unknown name also takes the time of a digest, so that the time does not reveal it.
     secret = found[1] if found is not None else b"unknown"
     host = host_events.HOSTS[found[0].kind if found is not None else host_events.ANY]
     is_signed = host.is_signed(secret, headers, body)

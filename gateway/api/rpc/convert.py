@@ -55,7 +55,7 @@ def _messages(values: tuple[Any, ...], of: Any) -> list[Message]:
 
 
 def grep_response(part: GrepPart) -> search_pb2.GrepResponse:
-    """Convert a part of an answer as `message` does, which takes three times as long for lines."""
+    """Convert a part of an answer as `message` would, which takes three times as long for lines."""
     if part.summary is not None:
         return message(part, search_pb2.GrepResponse)
     made = search_pb2.GrepResponse()
@@ -79,7 +79,7 @@ class _Shape(NamedTuple):
     nested: tuple[tuple[str, Any, bool], ...]  # name, its message, is it repeated
 
     def given(self, value: object) -> dict[str, Any]:
-        """Return the fields that are no messages."""
+        """Return the fields that are not messages."""
         return dict(zip(self.plain, self.plain_of(value), strict=True))
 
 
@@ -126,7 +126,7 @@ def _value(given: Message, field: FieldDescriptor) -> Any:
 
 
 def options(given: search_pb2.SearchOptions) -> GivenOptions:
-    """Return the preset and the options that the request sets, also those set to zero."""
+    """Return the preset and the options that the request sets, including those set to zero."""
     values = {
         f"{stage}.{field.name}": value
         for stage in STAGES

@@ -104,7 +104,7 @@ class SearchService(search_pb2_grpc.SearchServiceServicer):
 
 @dataclass(frozen=True, slots=True)
 class GraphService(graph_pb2_grpc.GraphServiceServicer):
-    """Follows dependencies between files, symbols and repositories."""
+    """Follows dependencies between files, symbols, and repositories."""
 
     dependencies: service.Dependencies
 

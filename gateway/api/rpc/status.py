@@ -42,7 +42,7 @@ def code(error: BaseException) -> grpc.StatusCode:
 
 
 def to_proto(error: BaseException, *, request_id: str) -> status_pb2.Status:
-    """Return the rich status of an error: code, message, and the details that its kind has."""
+    """Return the rich status of an error: code, message, and the details of its kind."""
     if not isinstance(error, errors.CodelodeError):
         return status_pb2.Status(
             code=code_pb2.INTERNAL,

@@ -1,4 +1,4 @@
-"""The application of the HTTP port: the REST API and the pages."""
+"""Build the application of the HTTP port: the REST API and the pages."""
 
 from __future__ import annotations
 

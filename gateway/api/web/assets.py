@@ -22,7 +22,7 @@ router = APIRouter()
 
 
 def url(name: str) -> str:
-    """Return the URL of a file; raises KeyError if there is none of that name."""
+    """Return the URL of a file. Raises KeyError for an unknown name."""
     return f"/static/{VERSION}/{name}" if FILES[name] else ""
 
 

@@ -1,4 +1,4 @@
-"""Nest the links of a graph: below each node, what its links lead to."""
+"""Nest the links of a graph: below each node are the nodes to which its links lead."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A node that a link leads to, and what its own links lead to."""
+    """A node to which links lead, and the branches of its own links."""
 
     node: Node
     relation: str
     confidence: str
-    by: tuple[str, ...]  # the definitions of the subject that the links begin or end at
+    by: tuple[str, ...]  # the definitions of the subject at which the links begin or end
     files: int  # between repositories: number of files that import
     inside: tuple[Branch, ...]
 
@@ -61,7 +61,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One direction: what the subject depends on, or what depends on it."""
+    """One direction: the dependencies of the subject, or its users."""
 
     id: str
     title: str
@@ -71,7 +71,7 @@ class Side:
 
 
 def sides(forward: GraphAnswer, backward: GraphAnswer, subject: str, ref: str) -> tuple[Side, ...]:
-    """Return both directions. Both answers have all links of tests; each side shows its own."""
+    """Return both directions. Both answers have all links of tests; a side shows only its own."""
     paths = {subject} | {one.target.path for one in forward.links if one.relation == "definitions"}
     out = [one for one in forward.links if one.relation != "tests" or one.source.path in paths]
     into = [one for one in backward.links if one.relation != "tests" or one.target.path in paths]
@@ -156,7 +156,7 @@ def _by_parent(links: Iterable[Link], *, is_reverse: bool) -> Mapping[GraphNode,
 class _Nesting:
     """Nests links: below a link of depth `d` are the links of depth `d + 1` from its end.
 
-    The depth grows with each level, so cycles are not nested without end.
+    The depth increases with each level, so cycles are not nested without end.
     """
 
     by_parent: Mapping[GraphNode, list[Link]]

@@ -1,4 +1,4 @@
-"""The code page: a file at an indexed commit, the files around it, and what its names mean."""
+"""Serve the code page: a file at an indexed commit, the files around it, and uses of its names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LINES = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 router = page_router()
 
 
-#: Entries of a folder on a page.
+#: Number of entries of a folder on a page.
 MAX_ENTRIES = 500
 
 
@@ -94,7 +94,7 @@ async def code(
 async def code_tree(
     call: Admitted, request: Request, asked: Annotated[TreeParameters, Query()]
 ) -> Response:
-    """Answer with what a folder contains, for the script of the code page."""
+    """Answer with the content of a folder, for the script of the code page."""
     given = FilesRequest(asked.repository, asked.ref, asked.path, tree.MAX_ENTRIES)
     found = await service.files(call.dependencies, call.principal, given)
     return page(request, "tree.html", tree=tree.level(found, asked.ref))
@@ -104,7 +104,7 @@ async def code_tree(
 async def code_names(
     call: Admitted, request: Request, asked: Annotated[NameParameters, Query()]
 ) -> Response:
-    """Answer with what a name means, for the script of the code page."""
+    """Answer with the definitions and uses of a name, for the script of the code page."""
     found = await names.look_up(call, asked.repository, asked.ref, asked.name)
     return page(request, "names.html", found=found)
 

@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from gateway.api.web.results import ShownHit, shown_hit
 from gateway.service.results import Hit, SearchAnswer
 
-#: Lines of a hit before and after the one that matches best.
+#: Number of lines of a hit that are shown before and after the one that matches best.
 CONTEXT_LINES = 1
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedHit:
-    """A hit, and its rank in the other results; 0: they do not have it."""
+    """A hit, and its rank in the other results; 0 if they do not have it."""
 
     shown: ShownHit
     other: int
 
     @property
     def climbed(self) -> int:
-        """Return how many places the hit is above its rank in the other results."""
+        """Return by how many ranks the hit is above its rank in the other results."""
         return self.other - self.shown.rank if self.other else 0
 
 
@@ -58,7 +58,7 @@ def counts(first: Sequence[ComparedHit], second: Sequence[ComparedHit]) -> Count
 
 
 def _places(hits: Sequence[Hit]) -> Iterator[tuple[object, ...]]:
-    """Yield what identifies each hit: its lines, and how many hits before it have the same."""
+    """Yield the identity of each hit: its lines, and how many hits before it have the same."""
     before: Counter[tuple[object, ...]] = Counter()
     for hit in hits:
         lines = hit.repository, hit.path, hit.start_line, hit.end_line, hit.content

@@ -1,6 +1,6 @@
-"""The graph page: dependencies of a file, symbol, or repository in both directions, as lists.
+"""Serve the graph page: dependencies of a file, symbol, or repository in both directions.
 
-The page's script draws the same lists as a graph, so both show the same.
+They are lists, which the page's script also draws as a graph, so both show the same.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class GraphParameters(Parameters):
     path: Text = Field(default="", description="Path of a file.")
     symbol: Text = Field(default="", description="Name of a symbol.")
     depth: Whole = Field(default=1, description="Number of steps, at most 5.")
-    limit: Whole = Field(default=LIMIT, description="Most links of each relation, up to 1,000.")
+    limit: Whole = Field(default=LIMIT, description="Links of each relation, at most 1,000.")
 
     @property
     def subject(self) -> str:

@@ -40,7 +40,7 @@ async def lab(
     call: Admitted, request: Request, asked: Annotated[LabParameters, Query()]
 ) -> Response:
     if not all(value for _, value in request.query_params.multi_items()):
-        # The form sends its empty fields too; the address should have only what is set.
+        # The form also sends its empty fields; the address should have only those that are set.
         return RedirectResponse(asked.url(), 303)
     try:
         asked.check()

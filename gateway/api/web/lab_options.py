@@ -100,7 +100,7 @@ class LabParameters(SearchParameters):
             raise InvalidQuery(f"{side}.{name}", error.message) from error
 
     def swapped_url(self) -> str:
-        """Return the URL of the page with the settings of the sides exchanged."""
+        """Return the URL of the page with the settings of both sides swapped."""
         a, b = map(self.set_options, SIDES)
         changed = {f"a.{name}": b.get(name, "") for name in OFFERED}
         return self.url(**changed, **{f"b.{name}": a.get(name, "") for name in OFFERED})
@@ -112,7 +112,7 @@ class LabParameters(SearchParameters):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """An option of a side in the form. `usual`: its value unless set; `text`: the value set."""
+    """An option of a side in the form. `usual`: its value if it is not set; `text`: the set one."""
 
     name: str
     label: str

@@ -70,7 +70,7 @@ def _worded(command: re.Match[str]) -> str:
 
 
 def labelled(told: Problem) -> Problem:
-    """Return the problem in the words of the pages, with the label of its field for its name."""
+    """Return the problem in the words of the pages, with the label of its field, not its name."""
     told = replace(told, detail=worded(told.detail))
     label = LABELS.get(told.field) or _option(told.field)
     if not label:

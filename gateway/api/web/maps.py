@@ -1,4 +1,4 @@
-"""The map page: the chunks of some repositories as points, and the chunk at each point."""
+"""Serve the map page: the chunks of some repositories as points, and the chunk at each point."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gateway.service.capabilities import may
 from gateway.service.requests import MapPlacesRequest, MapRequest
 from gateway.service.results import MapAnswer
 
-#: What the colours can show, and the column of the points that has its code.
+#: The properties that colours can show, each with its column in the points.
 COLOURS = {"repository": 2, "language": 3, "category": 4}
 
 #: Maximum number of repositories to choose from on the page; others can be named in its URL.
@@ -38,7 +38,7 @@ router = page_router()
 class MapParameters(Parameters):
     repository: list[Text] = Field(default=[], description="Names of the repositories.")
     colour: Literal["repository", "language", "category"] = Field(
-        default="repository", description="What the colours mean."
+        default="repository", description="What the colours show."
     )
 
     def given(self) -> MapRequest:

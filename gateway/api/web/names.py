@@ -55,7 +55,7 @@ class Found:
 
 
 async def look_up(call: Call, repository: str, ref: str, name: str) -> Found:
-    """Return what the name means in the repository, or else in all that the caller sees."""
+    """Return the meaning of the name in the repository, or else in all that the caller sees."""
     for where, at in ((repository, ref), ("", "")):
         try:
             return await _found(call, where, at, name, home=repository)

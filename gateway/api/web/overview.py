@@ -14,7 +14,7 @@ from gateway.api.web.links import link
 from gateway.service.dependencies import UNKNOWN
 from gateway.service.results import RefStatus, Repository, Status
 
-#: Characters of a commit that are shown.
+#: Number of characters of a commit that are shown.
 COMMIT_CHARS = 12
 
 

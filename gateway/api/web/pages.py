@@ -1,4 +1,4 @@
-"""Answer the errors of pages: send unknown callers to the sign-in page, and show the others."""
+"""Answer errors of pages: redirect unknown callers to the sign-in page, and show other errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OWN_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
 
 
 class PageRoute(AdmittedRoute):
-    """A route that answers the call that its operation id names with a page."""
+    """A route that answers with a page. Its operation id names the call."""
 
     def get_route_handler(self) -> Handler:
         # AdmittedRoute's handler is skipped: it answers errors as problem details.

@@ -1,4 +1,4 @@
-"""Define the parameters of the search page: its URL is all of its state."""
+"""Define the parameters of the search page, whose URL has all of its state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gateway.api.web.links import link
 from gateway.service.queries import MAX_QUERY_CHARS
 from gateway.service.requests import GivenFilters, GivenOptions, SearchRequest
 
-#: Hits of a page.
+#: Number of hits on a page.
 TOP_K = 30
 
 #: The fields of filters in a query that say where to search.

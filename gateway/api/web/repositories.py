@@ -1,4 +1,4 @@
-"""The repositories page: the status, the failures, and forms to index, retry, and cancel."""
+"""Serve the repositories page: status, failures, and forms to index, retry, and cancel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gateway.api.web.rendering import page
 from gateway.service.capabilities import may
 from gateway.service.requests import FailuresRequest, StartRequest
 
-#: Failures of a page.
+#: Number of failures on a page.
 PAGE_SIZE = 200
 
 router = page_router()

@@ -30,13 +30,13 @@ FACETS = (
     ("path", "Folder", "folder", "not_path"),
 )
 
-#: The suggestion that a notice ends with.
+#: Matches the suggestion at the end of a notice.
 _SUGGESTION = re.compile(r"did you mean ['`]([^'`\n]{1,200})['`]\?")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of code, in parts, each with whether it matches the query."""
+    """A line of code in parts; each part has a flag whether it matches the query."""
 
     number: int
     parts: tuple[tuple[str, bool], ...]

@@ -1,4 +1,4 @@
-"""The search page, and its results alone, which the page's script replaces as you type."""
+"""Serve the search page, and only its results for the script, which replaces them as you type."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def _scopes(call: Call, request: Request, asked: SearchParameters) -> Sequ
 async def _found(call: Call, request: Request, asked: SearchParameters) -> dict[str, Any]:
     answer = await service.search(call.dependencies, call.principal, asked.given())
     scopes = await _scopes(call, request, asked)
-    # Arranging a page of hits takes some 20 ms, which would block the event loop.
+    # Arranging a page of hits takes about 20 ms and would block the event loop.
     return await asyncio.to_thread(_arranged, answer, asked, scopes)
 
 

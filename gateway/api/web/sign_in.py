@@ -80,7 +80,7 @@ async def make_link(request: Request) -> Response:
 
 @router.get("/sign-in/link")
 async def follow_link(request: Request) -> Response:
-    """Sign in by a link, unless another site led here: it could sign users in as somebody else."""
+    """Sign in by a link, but not from another site: it could sign users in as somebody else."""
     if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         return _refused(request, FOREIGN)
     if "prefetch" in request.headers.get("sec-purpose", ""):

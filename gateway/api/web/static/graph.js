@@ -2,7 +2,7 @@
 
 import { fetchPart } from './page.js';
 
-/** Most nodes that are drawn: a step of their layout takes 2 ms. */
+/** Maximum number of nodes that are drawn: a step of their layout takes 2 ms. */
 const MOST_NODES = 500;
 const STEPS = 240;
 const RADIUS = 7;

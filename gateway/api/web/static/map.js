@@ -1,4 +1,4 @@
-// The map page: draws the points of a map, and asks which chunks are at them.
+// The map page: draws the points of a map, and fetches the chunks at them.
 
 import { fetchPart } from './page.js';
 
@@ -6,7 +6,7 @@ const POLL_MS = 1000;
 /** How near to a point the pointer must be, and how long it must rest, to request the point. */
 const NEAR_PX = 12;
 const REST_MS = 80;
-/** Most points that are listed at once: those nearest to the middle. */
+/** Maximum number of points that are listed at once: those nearest to the middle. */
 const LISTED = 100;
 const COLUMNS = 5;
 

@@ -64,7 +64,7 @@ const away = document.getElementById('away');
 
 /**
  * Fetch a part of a page as HTML that the server has escaped. While the gateway does not answer, try
- * again and say so. Resolves to the text of the answer, also that of a problem; rejects when aborted.
+ * again and show a message. Resolves to the text of the answer, even of a problem; rejects if aborted.
  */
 export async function fetchPart(url, signal) {
   for (let attempt = 0; ; attempt += 1) {

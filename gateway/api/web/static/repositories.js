@@ -1,9 +1,9 @@
-// The repositories page: follows runs, and refreshes the whole state when one is over.
+// The repositories page: follows runs, and refreshes the whole page when one is over.
 
 import { fetchPart } from './page.js';
 
 const overview = document.getElementById('overview');
-/** Most runs to follow: a browser opens six connections to a gateway, and needs some for the user. */
+/** Maximum number of followed runs: a browser opens six connections to a gateway, some for the user. */
 const MOST_STREAMS = 3;
 const REFRESH_MS = { live: 5000, quiet: 30000 };
 let streams = [];
@@ -36,7 +36,7 @@ function follow(row) {
     stream.close();
     refresh();
   });
-  // Otherwise the browser would ask again and again for a run that it may not see any more.
+  // Otherwise the browser would keep requesting a run that it may no longer see.
   stream.addEventListener('error', () => stream.close());
   return stream;
 }

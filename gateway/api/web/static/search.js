@@ -10,7 +10,7 @@ const input = document.getElementById('q');
 const results = document.getElementById('results');
 const announced = document.getElementById('announced'); // screen readers read its changes, but not a replaced element
 let running = new AbortController();
-let asked = ''; // the URL that an answer is awaited from
+let asked = ''; // the URL of the pending request
 let timer = 0;
 let shown = location.pathname + location.search;
 
