@@ -232,7 +232,9 @@ def _check_known(ref: RefName, found: FoundScope, ledger: Ledger, searched: int)
 def _check_ref(ref: RefName, scope: Scope, admitted: Sequence[RefName]) -> None:
     if ref not in admitted:
         there = f"; there are: {', '.join(admitted[:MAX_NAMED])}" if admitted else ""
-        raise InvalidQuery("filters.ref", f"{ref!r} is no ref of the scope {scope.name!r}{there}")
+        raise InvalidQuery(
+            "filters.ref", f"{ref!r} is not a ref of the scope {scope.name!r}{there}"
+        )
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:

@@ -140,21 +140,23 @@ async def test_the_first_indexed_ref_of_a_scope_is_searched_unless_another_is_as
     assert await found(world, scope="release", ref="HEAD") == files("acme/app", "acme/web")
     assert await found(world, "retry scope:release ref:HEAD") == files("acme/app", "acme/web")
     assert await found(world, scope="acme", ref="main") == files("acme/web")
-    with pytest.raises(InvalidQuery, match="'main' is no ref of the scope 'release'; there"):
+    with pytest.raises(InvalidQuery, match="'main' is not a ref of the scope 'release'; there"):
         await found(world, scope="release", ref="main")
-    told = "'ref:main' at character 7 is not a filter: 'main' is no ref of the scope 'release'"
+    told = "'ref:main' at character 7 is not a filter: 'main' is not a ref of the scope 'release'"
     with pytest.raises(InvalidQuery, match=told):
         await found(world, "retry ref:main scope:release")
     with pytest.raises(InvalidQuery, match="no ref of the scope 'old' is indexed"):
         await found(world, scope="old")
     blind = replace(READER, visible=Visibility.of(["acme/app", "lib/http"]))
-    with pytest.raises(InvalidQuery, match="'main' is no ref of the scope 'acme'; there are: HEAD"):
+    with pytest.raises(
+        InvalidQuery, match="'main' is not a ref of the scope 'acme'; there are: HEAD"
+    ):
         await found(world, principal=blind, scope="acme", ref="main")
 
 
 async def test_a_scope_does_not_show_refs_that_only_hidden_repositories_have(world):
     world.index("lib/http", FILES, ref="merger")
-    told = "'merger' is no ref of the scope 'secretly'; there are: HEAD"
+    told = "'merger' is not a ref of the scope 'secretly'; there are: HEAD"
     with pytest.raises(InvalidQuery, match=told):
         await found(world, scope="secretly", ref="merger")
 

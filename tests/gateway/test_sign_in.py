@@ -112,7 +112,7 @@ async def test_a_form_of_something_else_is_refused(browser, path):
     refused = await browser.post(path, data={f"field{number}": "x" for number in range(50)})
 
     assert refused.status_code == 400
-    assert "is no form of this page" in refused.text
+    assert "is not a form of this page" in refused.text
 
 
 async def test_a_form_that_does_not_end_is_given_up(tmp_path, monkeypatch):

@@ -142,7 +142,7 @@ async def test_an_unknown_option_is_refused(browser):
     for name in ("a.assemble.compact", "c.retrieve.window", "a.retrieve", "<b>"):
         page = await lab(browser, **QUERY, **{name: "1"})
         assert page.status == 400
-        assert "is no parameter of the lab" in page.text
+        assert "is not a parameter of the lab" in page.text
 
 
 async def test_queries_and_code_are_escaped(browser):

@@ -195,7 +195,7 @@ async def test_a_page_of_another_site_starts_nothing(opened):
         ("/repositories", {"url": "ftp://x/y"}, 400, "URL: ftp:// is not allowed"),
         ("/repositories/retry", {"repository": "acme/none"}, 404, "there is no repository"),
         ("/repositories/cancel", {"run": "none"}, 404, "there is no run 'none'"),
-        ("/repositories", {f"field{n}": "1" for n in range(20)}, 400, "is no form of this page"),
+        ("/repositories", {f"field{n}": "1" for n in range(20)}, 400, "is not a form of this page"),
     ],
 )
 async def test_an_invalid_form_is_reported(browser, path, form, status, says):

@@ -583,7 +583,7 @@ async def test_a_signed_body_that_is_not_an_event_is_refused_with_the_reason(git
         response = await gitea.send(body)
 
         assert response.status_code == 400, body[:9]
-        assert "is no event of gitea" in response.json()["detail"]
+        assert "is not an event of gitea" in response.json()["detail"]
 
 
 async def test_a_body_beyond_the_limit_is_refused(gitea):

@@ -139,7 +139,7 @@ def _updates(payload: Payload) -> Iterable[Update]:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not a text")
     return value
 
 

@@ -85,7 +85,7 @@ def _event(connection: Connection, headers: Mapping[str, str], body: bytes) -> H
     try:
         return host_events.event(connection, headers, _payload(headers, body))
     except host_events.MALFORMED as exc:
-        raise InvalidQuery("body", f"is no event of {connection.kind}: {exc!r}") from None
+        raise InvalidQuery("body", f"is not an event of {connection.kind}: {exc!r}") from None
 
 
 def _payload(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
@@ -98,5 +98,5 @@ def _payload(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
         (text,) = found
     payload = json.loads(text)
     if not isinstance(payload, dict):
-        raise TypeError("the body is no object")
+        raise TypeError("the body is not an object")
     return payload

@@ -32,4 +32,4 @@ async def _pairs(request: Request, most: int) -> list[tuple[str, str]]:
     try:
         return parse_qsl(content.decode(errors="replace"), max_num_fields=most)
     except ValueError as error:
-        raise InvalidQuery("body", f"is no form of this page: {error}") from error
+        raise InvalidQuery("body", f"is not a form of this page: {error}") from error

@@ -88,7 +88,7 @@ class LabParameters(SearchParameters):
         known = {f"{side}.{name}" for side in SIDES for name in OFFERED}
         for name in self.model_extra or {}:
             if name not in known:
-                raise InvalidQuery(name[:100], "is no parameter of the lab")
+                raise InvalidQuery(name[:100], "is not a parameter of the lab")
         for side in SIDES:
             self._check(side)
 
