@@ -82,12 +82,15 @@ def definitions(
 ) -> None:
     """List the definitions of NAME in all repositories, in exactly this spelling.
 
-    NAME may be the end of a qualified name. Exit status: 0 found, 1 nothing found, 2 error.
+    NAME may be the end of a qualified name, or a position of a name: PATH:LINE:COLUMN, where both
+    numbers begin at 1 and PATH may be the end of a path, or begin with the repository. Exit status:
+    0 found, 1 nothing found, 2 error.
 
     \b
     Examples:
       codelode definitions retry
       codelode definitions Client.get -l python
+      codelode definitions src/client.py:12:9
       codelode definitions std::vector --json | jq '.symbols[].path'
     """
     found = client.symbols(name, literal=True, limit=limit, **filters_of(filters))
@@ -113,7 +116,8 @@ def references(
 ) -> None:
     """List the lines that use NAME in all repositories, the most certain ones first.
 
-    NAME may be the end of a qualified name. Uses are calls, instantiations, decorators, and
+    NAME may be the end of a qualified name, or a position of a name, as for `codelode definitions`.
+    The filters do not apply to the position. Uses are calls, instantiations, decorators, and
     inherited bases; `codelode grep -w NAME` finds every line that has the name. A use that is not
     certain is marked: `imported` if the file imports a definition of that name, `name` if only the
     name is the same. Exit status: 0 found, 1 nothing found, 2 error.
@@ -122,6 +126,7 @@ def references(
     Examples:
       codelode references retry
       codelode references Client.get --repo acme/web --not-path 'tests/**'
+      codelode references acme/http/src/client.py:12:9
       codelode references open_session --json | jq '.references[] | select(.confidence != "name")'
     """
     found = client.references(name, limit=limit, **filters_of(filters))

@@ -176,8 +176,9 @@ def symbols(
 ) -> Call[SymbolList]:
     """Return the definitions whose name matches a glob, or with `literal` equals it.
 
-    A name with dots is compared with the end of qualified names: `Client.get`. The filters are
-    those of `search`; `kinds` are those of the definitions. Raises InvalidQuery.
+    A name with dots is compared with the end of qualified names: `Client.get`. With `literal`, the
+    name may be a position of it, `PATH:LINE:COLUMN`. The filters are those of `search`; `kinds` are
+    those of the definitions. Raises InvalidQuery.
     """
     request = search_pb2.ListSymbolsRequest(
         name=name, filters=filters(ref, **values), literal=literal, limit=natural("limit", limit)
@@ -191,6 +192,7 @@ def references(
 ) -> Call[ReferenceList]:
     """Return the uses of a name in all repositories, the most certain ones first.
 
+    The name may be qualified, or a position of it, `PATH:LINE:COLUMN`.
     The filters limit the uses. Raises InvalidQuery with the invalid field.
     """
     request = search_pb2.ListReferencesRequest(

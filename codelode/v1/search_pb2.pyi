@@ -1554,7 +1554,9 @@ class ListSymbolsRequest(_message.Message):
     end of qualified names: "Client.get", "Client.*". 1 to 1,024 characters.
     """
     literal: _builtins.bool
-    """Whether the name has no wildcards."""
+    """Whether the name has no wildcards. It may then be a position of the name:
+    "src/client.py:12:9", with line and column from 1.
+    """
     limit: _builtins.int
     """Number of definitions, 1 to 10,000. Not set means 200."""
     @_builtins.property
@@ -1624,7 +1626,9 @@ class ListReferencesRequest(_message.Message):
     FILTERS_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """A name, or the end of a qualified one: "load", "Client.get". 1 to 1,024 characters."""
+    """A name, the end of a qualified one, or a position of the name: "load", "Client.get",
+    "src/client.py:12:9". 1 to 1,024 characters.
+    """
     limit: _builtins.int
     """Number of uses, 1 to 10,000. Not set means 200."""
     @_builtins.property

@@ -1,5 +1,7 @@
 """List the definitions of names, and the uses of a name, in all indexed repositories.
 
+Instead of a name, a request may have a position at which the name is written.
+
 Both read the tables that the parser fills, so names in comments and strings do not match. The chunk
 index returns the files inside the filters and the visibility that may have a match.
 """
@@ -37,6 +39,7 @@ from gateway.service.capabilities import permitted
 from gateway.service.catalog import VisibleCatalog
 from gateway.service.dependencies import Dependencies, reads_index
 from gateway.service.hints import filter_hints
+from gateway.service.positions import name_at, position
 from gateway.service.query_filters import FilterReader
 from gateway.service.requests import ReferencesRequest, SymbolsRequest
 from gateway.service.results import ReferencesAnswer, SymbolsAnswer, definition_of
@@ -77,7 +80,12 @@ async def symbols(
     started = time.perf_counter()
     involve(query=request.name)
     reader = _reader(dependencies, principal)
-    listing = await asyncio.to_thread(_checked, request, reader)
+    given, listing = request.name, await asyncio.to_thread(_checked, request, reader)
+    at = position(given) if request.literal else None
+    if at is not None:
+        name = await name_at(at, listing.filters.ref, principal.visible, backends)
+        request = replace(request, name=name)
+        listing = replace(listing, pattern=name_pattern(name, is_literal=True))
     query = FileQuery(
         listing.pattern.needed,
         listing.filters,
@@ -90,6 +98,7 @@ async def symbols(
         queries.check_narrowed("name", len(places), why, remedy="letters to it, or filters")
     found, read = await _definitions(listing, places, backends)
     notices = [*_notices(listing, found, len(places) - read, backends), *listing.notices]
+    notices += [_said(given, request.name)] if at is not None else []
     notices += await _hints(query.filters, query.visible, backends, is_found=bool(found))
     if not found and (not request.literal or listing.pattern.last.isidentifier()):
         named = request.name.strip()
@@ -121,13 +130,16 @@ async def references(
     involve(query=request.name)
     reader = _reader(dependencies, principal)
     query, told = await asyncio.to_thread(_uses_query, request, reader)
+    if (at := position(request.name)) is not None:
+        name = await name_at(at, query.filters.ref, principal.visible, backends)
+        query, told = replace(query, name=name), (*told, _said(request.name, name))
     is_possible = backends.symbols is not None and backends.references is not None
     files = await _using(query, backends) if is_possible else ()
     listed = await uses(query, files, backends) if is_possible else Uses((), True, False)
     notices = [*([] if is_possible else [NO_REFERENCES]), *_about_uses(query, listed), *told]
     notices += await _hints(query.filters, query.visible, backends, is_found=bool(listed.found))
     if not listed.is_defined:
-        notices.append(await _undefined(request.name, query.filters, query.visible, backends))
+        notices.append(await _undefined(query.name, query.filters, query.visible, backends))
     elif not listed.found:
         notices.append(NO_USE)
     holding = tuple(dict.fromkeys(one.repository for one in listed.found))
@@ -142,6 +154,10 @@ async def references(
             replace(reader.catalog, visible=query.visible), query.filters, holding
         ),
     )
+
+
+def _said(given: str, name: str) -> str:
+    return f"the name at {given.strip()[:200]} is {name!r}"
 
 
 async def _using(query: UsesQuery, backends: Backends) -> Sequence[FileKey]:

@@ -103,7 +103,7 @@ class GrepRequest:
 
 @dataclass(frozen=True, slots=True)
 class SymbolsRequest:
-    """A glob over names whose definitions to list; with `literal`, a name."""
+    """A glob over names whose definitions to list; with `literal`, a name or a position of it."""
 
     name: str
     filters: GivenFilters = NO_FILTERS
@@ -113,7 +113,7 @@ class SymbolsRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReferencesRequest:
-    """A name, perhaps qualified, whose uses to list."""
+    """A name, perhaps qualified, or a position of it, whose uses to list."""
 
     name: str
     filters: GivenFilters = NO_FILTERS  # where to look for uses

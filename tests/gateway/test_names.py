@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -368,3 +369,78 @@ async def test_an_empty_name_is_refused_with_an_example(symbols, references):
     for ask in (symbols, references):
         with pytest.raises(InvalidQuery, match=r"name: is empty; give the name of a definition"):
             await ask(" ")
+
+
+# Positions
+
+
+@pytest.mark.parametrize(
+    ("position", "expected"),
+    [
+        ("src/client.js:5:12", ["src/retry.js:1 retry"]),  # a use
+        ("src/client.js:5:16", ["src/retry.js:1 retry"]),  # its last character
+        ("./src/client.js:4:3", ["src/client.js:4 Client.get"]),  # a definition
+        ("client.js:4:3", ["src/client.js:4 Client.get"]),  # the end of the path
+        ("acme/http/src/client.js:4:3", ["src/client.js:4 Client.get"]),
+        ("store.py:11:9", ["store.py:11 Reader.get"]),
+        ("use.py:1:27", []),  # an alias, which nothing defines
+    ],
+)
+async def test_definitions_of_the_name_at_a_position_are_listed(symbols, position, expected):
+    found, answer = await symbols(position, literal=True)
+
+    assert found == expected
+    assert f"the name at {position} is " in " ".join(answer.notices)
+
+
+async def test_uses_of_the_name_at_a_position_are_listed_in_all_repositories(references):
+    named, _ = await references("Client.get")
+    found, answer = await references("acme/http/src/client.js:4:3")
+
+    assert found == named != []
+    assert answer.notices[0] == "the name at acme/http/src/client.js:4:3 is 'Client.get'"
+
+
+async def test_filters_are_about_the_uses_and_not_about_the_position(references):
+    found, _ = await references("src/retry.js:1:17", repositories=("acme/app",))
+
+    assert found == (await references("retry", repositories=("acme/app",)))[0] != []
+
+
+@pytest.mark.parametrize(
+    ("position", "told"),
+    [
+        ("src/absent.js:1:1", "no indexed file is 'src/absent.js'"),
+        ("src/client.js:5:1", "has no name at column 1 of line 5; the line has return at 5, retry"),
+        ("src/client.js:5", "has no name at column 0 of line 5; the line has return at 5, retry"),
+        ("src/client.js:2:1", "has no name at column 1 of line 2; the line has no names"),
+        ("src/client.js:900:1", "the line has no names"),
+    ],
+)
+async def test_a_position_without_a_name_is_an_error_that_says_what_is_there(
+    references, symbols, position, told
+):
+    with pytest.raises(InvalidQuery, match=re.escape(told)):
+        await references(position)
+    with pytest.raises(InvalidQuery, match=re.escape(told)):
+        await symbols(position, literal=True)
+
+
+async def test_a_position_in_several_files_needs_the_repository_unless_the_name_is_the_same(
+    world, symbols
+):
+    world.index("acme/fork", {**STORE, "store.py": STORE["store.py"].replace("Reader", "Writer")})
+
+    same, _ = await symbols("store.py:6:5", literal=True)
+    assert same == ["store.py:6 load", "store.py:6 load"]
+    told = "means several files: acme/fork/store.py, acme/store/store.py; write the repository"
+    with pytest.raises(InvalidQuery, match=re.escape(told)):
+        await symbols("store.py:10:7", literal=True)
+    assert (await symbols("acme/fork/store.py:10:7", literal=True))[0] == ["store.py:10 Writer"]
+
+
+async def test_a_position_in_a_hidden_repository_is_one_in_no_file(references, symbols):
+    for listed in (references, symbols):
+        literal = {"literal": True} if listed is symbols else {}
+        with pytest.raises(InvalidQuery, match=re.escape("no indexed file is 'src/retry.js'")):
+            await listed("src/retry.js:1:17", visible=Visibility.of(["acme/app"]), **literal)

@@ -131,6 +131,9 @@ SCOPES = {
     )
 }
 PATHS = ("lib/store.py", "src/index.js", "src/quokka.js", "deploy/zebra.tf", "docs/guide.md")
+POSITIONS = tuple(
+    f"{path}:{line}:{column}" for path in PATHS for line in (1, 2) for column in (5, 8)
+)
 SUBJECTS = (*PATHS, "load", "draw", "Store.load", "zebraBase", "marmot_load")
 OPTIONS = (
     {},
@@ -214,13 +217,14 @@ greps = st.builds(
 )
 symbols = st.builds(
     SymbolsRequest,
-    name=st.sampled_from((*WORDS, "*", "*oad", "marmot*", "qu*Base")),
+    name=st.sampled_from((*WORDS, "*", "*oad", "marmot*", "qu*Base", *POSITIONS)),
+    literal=st.booleans(),
     filters=st.one_of(st.just(GivenFilters()), some_filters),
     limit=st.sampled_from((None, 2)),
 )
 references = st.builds(
     ReferencesRequest,
-    name=st.sampled_from((*WORDS, "Store.load", "zebraBase")),
+    name=st.sampled_from((*WORDS, "Store.load", "zebraBase", *POSITIONS)),
     filters=st.one_of(st.just(GivenFilters()), some_filters),
     limit=st.sampled_from((None, 2)),
 )

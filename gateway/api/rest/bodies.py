@@ -142,7 +142,11 @@ class GrepBody(Body):
 class SymbolsBody(Body):
     name: Text = Field(description="A glob over names, such as `parse_*` or `Client.get`.")
     filters: Filters = Filters()
-    literal: bool = Field(default=False, description="Whether the name has no wildcards.")
+    literal: bool = Field(
+        default=False,
+        description="Whether the name has no wildcards. It may then be a position of the name, "
+        "such as `src/client.py:12:9`.",
+    )
     limit: Whole | None = Field(
         default=None, description="Number of definitions, at most 10,000; null: 200."
     )
@@ -152,7 +156,10 @@ class SymbolsBody(Body):
 
 
 class ReferencesBody(Body):
-    name: Text = Field(description="A name, or the end of a qualified one, such as `Client.get`.")
+    name: Text = Field(
+        description="A name, the end of a qualified one, such as `Client.get`, or a position of "
+        "the name, such as `src/client.py:12:9`."
+    )
     filters: Filters = Filters()
     limit: Whole | None = Field(
         default=None, description="Number of uses, at most 10,000; null: 200."
