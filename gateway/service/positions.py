@@ -36,10 +36,11 @@ class Position(NamedTuple):
 def position(text: str) -> Position | None:
     """Return the position that the text is; None if it is a name."""
     found = _NUMBERS.search(text.strip())
-    path = text.strip()[: found.start()] if found else ""
-    if found is None or not ("." in path or "/" in path):
+    if found is None:
         return None
-    line, column = map(int, found.groups(default="0"))
+    path, (line, column) = text.strip()[: found.start()], map(int, found.groups(default="0"))
+    if not (column or "." in path or "/" in path):
+        return None
     return Position(path.removeprefix("./").strip("/"), line, column)
 
 

@@ -410,6 +410,7 @@ async def test_filters_are_about_the_uses_and_not_about_the_position(references)
 @pytest.mark.parametrize(
     ("position", "told"),
     [
+        ("Makefile:1:1", "no indexed file is 'Makefile'"),
         ("src/absent.js:1:1", "no indexed file is 'src/absent.js'"),
         ("src/client.js:5:1", "has no name at column 1 of line 5; the line has return at 5, retry"),
         ("src/client.js:5", "has no name at column 0 of line 5; the line has return at 5, retry"),
