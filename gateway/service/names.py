@@ -24,6 +24,7 @@ from codelode.model import (
     Filters,
     HybridQuery,
     LocatedSymbol,
+    RefName,
     RepositoryName,
     Symbol,
 )
@@ -80,11 +81,10 @@ async def symbols(
     started = time.perf_counter()
     involve(query=request.name)
     reader = _reader(dependencies, principal)
-    given, listing = request.name, await asyncio.to_thread(_checked, request, reader)
-    at = position(given) if request.literal else None
-    if at is not None:
-        name = await name_at(at, listing.filters.ref, principal.visible, backends)
-        request = replace(request, name=name)
+    listing = await asyncio.to_thread(_checked, request, reader)
+    name, said = request.name.strip(), tuple[str, ...]()
+    if request.literal:
+        name, said = await _meant(name, listing.filters.ref, principal, backends)
         listing = replace(listing, pattern=name_pattern(name, is_literal=True))
     query = FileQuery(
         listing.pattern.needed,
@@ -98,11 +98,10 @@ async def symbols(
         queries.check_narrowed("name", len(places), why, remedy="letters to it, or filters")
     found, read = await _definitions(listing, places, backends)
     notices = [*_notices(listing, found, len(places) - read, backends), *listing.notices]
-    notices += [_said(given, request.name)] if at is not None else []
+    notices += said
     notices += await _hints(query.filters, query.visible, backends, is_found=bool(found))
     if not found and (not request.literal or listing.pattern.last.isidentifier()):
-        named = request.name.strip()
-        notices.append(await _undefined(named, query.filters, query.visible, backends))
+        notices.append(await _undefined(name, query.filters, query.visible, backends))
     found = found[: listing.limit]
     holding = tuple(dict.fromkeys(at.repository for at in found))
     involve(holding)
@@ -130,13 +129,12 @@ async def references(
     involve(query=request.name)
     reader = _reader(dependencies, principal)
     query, told = await asyncio.to_thread(_uses_query, request, reader)
-    if (at := position(request.name)) is not None:
-        name = await name_at(at, query.filters.ref, principal.visible, backends)
-        query, told = replace(query, name=name), (*told, _said(request.name, name))
+    name, said = await _meant(query.name, query.filters.ref, principal, backends)
+    query = replace(query, name=name)
     is_possible = backends.symbols is not None and backends.references is not None
     files = await _using(query, backends) if is_possible else ()
     listed = await uses(query, files, backends) if is_possible else Uses((), True, False)
-    notices = [*([] if is_possible else [NO_REFERENCES]), *_about_uses(query, listed), *told]
+    notices = [*([] if is_possible else [NO_REFERENCES]), *_about_uses(query, listed), *told, *said]
     notices += await _hints(query.filters, query.visible, backends, is_found=bool(listed.found))
     if not listed.is_defined:
         notices.append(await _undefined(query.name, query.filters, query.visible, backends))
@@ -156,8 +154,15 @@ async def references(
     )
 
 
-def _said(given: str, name: str) -> str:
-    return f"the name at {given.strip()[:200]} is {name!r}"
+async def _meant(
+    text: str, ref: RefName, principal: Principal, backends: Backends
+) -> tuple[str, tuple[str, ...]]:
+    """Return the name at a position, with a notice that says it, or the name that the text is."""
+    at = position(text)
+    if at is None:
+        return text, ()
+    name = await name_at(at, ref, principal.visible, backends)
+    return name, (f"the name at {text.strip()[:200]} is {name!r}",)
 
 
 async def _using(query: UsesQuery, backends: Backends) -> Sequence[FileKey]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from codelode.access import Visibility
@@ -52,15 +52,16 @@ async def name_at(at: Position, ref: RefName, visible: Visibility, backends: Bac
     """
     files = await _files(at.path, ref, visible, backends)
     involve(repository for repository, _ in files)
-    names = {file: await _name_in(file, at, ref, backends) for file in files[:MAX_FILES]}
-    if len(files) > MAX_FILES or len(set(names.values())) > 1:
+    read = await backends.chunks.files(files[:MAX_FILES], ref)
+    names = {await _name_in(file, lines(read[file]), at, ref, backends) for file in read}
+    if len(files) > MAX_FILES or len(names) > 1:
         shown = ", ".join(f"{repository}/{path}" for repository, path in files[:MAX_NAMED])
         more = len(files) - MAX_NAMED
         others = f", and {more:,} more" if more > 0 else ""
         raise InvalidQuery(
             "name", f"means several files: {shown}{others}; write the repository before the path"
         )
-    return names[files[0]]
+    return names.pop()
 
 
 async def _files(
@@ -79,9 +80,9 @@ async def _files(
     return files
 
 
-async def _name_in(file: FileKey, at: Position, ref: RefName, backends: Backends) -> str:
-    chunks = (await backends.chunks.files([file], ref))[file]
-    text = lines(chunks)
+async def _name_in(
+    file: FileKey, text: Mapping[int, str], at: Position, ref: RefName, backends: Backends
+) -> str:
     line = text.get(at.line, "")
     starts = {found.start() + 1: found.group() for found in _NAME.finditer(line)}
     name = next((n for start, n in starts.items() if start <= at.column < start + len(n)), "")
@@ -99,7 +100,9 @@ async def _name_in(file: FileKey, at: Position, ref: RefName, backends: Backends
     return _qualified(name, at.line, text, defined[path])
 
 
-def _qualified(name: str, line: int, text: dict[int, str], defined: Iterable[LocatedSymbol]) -> str:
+def _qualified(
+    name: str, line: int, text: Mapping[int, str], defined: Iterable[LocatedSymbol]
+) -> str:
     """Return the qualified name of the definition with this name at the line, else the name."""
     written = re.compile(rf"(?<![\w$]){re.escape(name)}(?![\w$])")
     for symbol in (one.symbol for one in defined if one.symbol.name == name):
