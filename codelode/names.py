@@ -7,7 +7,7 @@ is computed at query time only if the store does not keep it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -18,6 +18,10 @@ CACHED_CHUNKS = 1 << 15
 
 #: Longer names take the slow path, because they may be too long for an identifier.
 QUICK_CHARS = tokens.MAX_IDENTIFIER_CHARS // 2
+
+
+#: Numbers of adjacent words that may be written as one name.
+JOINED_WORDS = (2, 3)
 
 
 class Names(NamedTuple):
@@ -46,6 +50,15 @@ def spelling(name: str) -> str:
     """Normalise the last part of a name: `Http.getUser()` and `get_user` → `getuser`."""
     terms = tokens.terms(name)  # the last term is the whole of the last identifier
     return terms[-1] if terms else ""
+
+
+def compounds(words: Sequence[str]) -> frozenset[str]:
+    """Join adjacent words as `spelling` normalises names: `thread pool` → `threadpool`."""
+    return frozenset(
+        "".join(words[at : at + size])
+        for size in JOINED_WORDS
+        for at in range(len(words) - size + 1)
+    )
 
 
 def is_constructor(symbol: str) -> bool:

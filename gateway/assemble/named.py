@@ -13,11 +13,9 @@ from fnmatch import fnmatchcase
 from codelode import tokens
 from codelode.definitions import headed
 from codelode.model import Chunk
-from codelode.names import spelling
+from codelode.names import compounds, spelling
 
-#: Numbers of words that may spell a name, and most words of a text that are read; pasted code has
-#: more.
-SPELT_BY = (2, 3)
+#: Maximum number of words of a text that may spell a name; pasted code has more.
 MAX_WORDS = 64
 
 #: Separators of a qualified name: `Client.get`, `absl::StrCat`, `a/b`.
@@ -34,10 +32,7 @@ def said_names(text: str, symbols: Iterable[str]) -> tuple[str, ...]:
 
     `too many redirects` spells `TooManyRedirects`.
     """
-    words = tokens.terms(text)[:MAX_WORDS]
-    said = {
-        "".join(words[at : at + size]) for size in SPELT_BY for at in range(len(words) - size + 1)
-    }
+    said = compounds(tokens.terms(text)[:MAX_WORDS])
     return tuple(name for name in dict.fromkeys(symbols) if spelling(name) in said)
 
 

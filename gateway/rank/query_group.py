@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from codelode.model import Candidate, Category, Chunk
-from codelode.names import Names, names_of, spelling
+from codelode.names import Names, compounds, names_of, spelling
 from gateway.messages import longest_run, message
 from gateway.rank.paths import PathWords, path_words, repository_words
 from gateway.state import Analysis
@@ -53,10 +53,6 @@ SEPARATORS = ("", " ", "_", "-", ".")
 
 #: Share of a message that a source has at least, of the most that a candidate has. By hand.
 REPEATED = 0.5
-
-#: Numbers of adjacent words of a query that are also matched as one name: `thread pool` as
-#: `threadpool`.
-JOINED_WORDS = (2, 3)
 
 
 @dataclass(frozen=True)
@@ -139,12 +135,7 @@ class QueryGroup:
     @cached_property
     def compounds(self) -> frozenset[str]:
         """Return adjacent words of the query, joined: `thread pool` → `threadpool`."""
-        words = self.analysis.words
-        return frozenset(
-            "".join(words[at : at + size])
-            for size in JOINED_WORDS
-            for at in range(len(words) - size + 1)
-        )
+        return compounds(self.analysis.words)
 
     @cached_property
     def message_shares(self) -> Scores:
