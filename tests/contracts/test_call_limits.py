@@ -8,7 +8,7 @@ import pytest
 
 from codelode.backends.memory.call_limits import MAX_NAMES, MemoryCallLimits
 from codelode.backends.redis.cache import FAILURES_TO_OPEN, OPEN_S, Breaker
-from codelode.backends.redis.call_limits import MAX_ENDED, RedisCallLimits
+from codelode.backends.redis.call_limits import MAX_ENDED, MAX_NAMES_ENDED, RedisCallLimits
 from codelode.backends.redis.connection import connect_async
 from codelode.ports import CallLimit
 
@@ -113,6 +113,9 @@ async def test_the_memory_of_calls_whose_end_redis_missed_is_bounded(tmp_path):
         for number in range(MAX_ENDED + 10):
             await counts.release("a", str(number))
         assert len(counts._ended["a"]) == MAX_ENDED
+        for number in range(MAX_NAMES_ENDED + 10):
+            await counts.release(str(number), "x")
+        assert len(counts._ended) == MAX_NAMES_ENDED
 
 
 async def test_a_call_of_a_gateway_that_died_does_not_count_for_ever():

@@ -9,6 +9,7 @@ machine, the missed ends would otherwise soon be all calls that a principal may 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import cast
 
@@ -16,13 +17,17 @@ import redis.asyncio
 
 from codelode.backends.redis import keys, scripts
 from codelode.backends.redis.cache import TIMEOUT_S, Breaker, Guard
+from codelode.bounded import put
 from codelode.ports import CALL_LEASE_S, CallLimit, CallLimits
 
 _US = 1_000_000
 
-#: Most ended calls of a name whose end Redis has not confirmed. Redis counts no more, unless limits
-#: were raised to more calls at once.
+#: Maximum number of ended calls of a name that Redis has not confirmed. Redis counts no more, unless
+#: limits were raised to more calls at once.
 MAX_ENDED = 1_000
+
+#: Maximum number of names with such calls; the calls of the others count until their leases end.
+MAX_NAMES_ENDED = 10_000
 
 
 class RedisCallLimits:
@@ -45,7 +50,8 @@ class RedisCallLimits:
         sources = scripts.load("call_limits.lua")
         self._take = client.register_script(sources["take"])
         self._release = client.register_script(sources["release"])
-        self._ended: dict[str, set[str]] = {}  # by name, until Redis has confirmed it
+        #: The ended calls by name, until Redis has confirmed their ends.
+        self._ended: OrderedDict[str, set[str]] = OrderedDict()
 
     async def take(self, name: str, call: str, limit: CallLimit) -> float | None:
         interval = round(_US * 60 / limit.per_minute) if limit.per_minute else 0
@@ -62,7 +68,8 @@ class RedisCallLimits:
 
     async def release(self, name: str, call: str) -> None:
         await self._own.release(name, call)
-        known = self._ended.setdefault(name, set())
+        known = self._ended.get(name, set())
+        put(self._ended, name, known, most=MAX_NAMES_ENDED)
         if len(known) < MAX_ENDED:
             known.add(call)
         ended = tuple(known)
