@@ -10,8 +10,8 @@ class Queue:
     """A queue of jobs."""
 
     name: str
-    messages: int  # number that wait
-    workers: int  # number that listen; -1: unknown
+    messages: int  # number of waiting messages
+    workers: int  # number of workers that take its messages; -1: unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Server:
 
     role: str  # store, embedder, or language model
     name: str  # of the store, or the identity of the model; empty: not known yet
-    problem: str  # why it does not answer; empty: it does
+    problem: str  # why it does not answer; empty if it answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Permissions:
     """The permission sync of all code hosts, by name."""
 
     connections: tuple[ConnectionPermissions, ...]
-    problem: str  # why the file that declares them cannot be used; empty: it can
+    problem: str  # why the file that declares them cannot be used; empty if it can be used
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,4 +121,4 @@ class Sources:
     """All connections whose repositories are followed, by name."""
 
     sources: tuple[Source, ...]
-    problem: str  # why the file that declares them cannot be used; empty: it can
+    problem: str  # why the file that declares them cannot be used; empty if it can be used

@@ -51,7 +51,8 @@ MAX_LOOKED_AT = 8
 #: Separators of two adjacent words of prose or of a name.
 SEPARATORS = ("", " ", "_", "-", ".")
 
-#: Share of a message that a source has at least, of the most that a candidate has. By hand.
+#: Minimum share of a message that a source has, relative to the candidate with the largest share.
+#: Chosen by hand.
 REPEATED = 0.5
 
 

@@ -15,16 +15,16 @@ from codelode.model import Candidate, Category, Chunk, FileKey, FileQuery
 from gateway.messages import RUN, Message, fixed_parts, longest_run, message
 from gateway.state import Backends, SearchState
 
-#: Share of the words of a message that a candidate must have to be its source. By hand.
+#: Share of the words of a message that a candidate must have to be its source. Chosen by hand.
 ENOUGH = 0.5
 
-#: Most parts of a message that are looked up, most files whose texts are compared with one, and
-#: most that are read as chunks. By hand.
+#: Maximum numbers of parts of a message that are looked up, of files whose texts are compared with a
+#: part, and of files that are read as chunks. Chosen by hand.
 MAX_PARTS = 2
 MAX_TEXTS = 400
 MAX_FILES = 20
 
-#: Most chunks that are added. By hand.
+#: Maximum number of chunks that are added. Chosen by hand.
 MAX_ADDED = 10
 
 

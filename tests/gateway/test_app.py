@@ -52,7 +52,7 @@ def test_other_addresses_are_refused_without_tls(listen):
 
 @pytest.mark.slow
 def test_the_program_has_an_option_for_a_proxy_that_terminates_tls(tmp_path):
-    """With the option, the program only fails because the port is in use."""
+    """The program accepts the option: it then fails only because the port is in use."""
     with socket.create_server(("0.0.0.0", 0)) as taken:
         listen = f"0.0.0.0:{taken.getsockname()[1]}"
         own = {"CODELODE_LISTEN": listen, "CODELODE_TOKEN": "sesame"}
