@@ -11,7 +11,7 @@ class Queue:
 
     name: str
     messages: int  # number of waiting messages
-    workers: int  # number of workers that take its messages; -1: unknown
+    workers: int  # number of its workers; -1: unknown
 
 
 @dataclass(frozen=True, slots=True)

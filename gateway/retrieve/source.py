@@ -18,8 +18,8 @@ from gateway.state import Backends, SearchState
 #: Share of the words of a message that a candidate must have to be its source. Chosen by hand.
 ENOUGH = 0.5
 
-#: Maximum numbers of parts of a message that are looked up, of files whose texts are compared with a
-#: part, and of files that are read as chunks. Chosen by hand.
+#: Maximum numbers of parts of a message that are looked up, of files whose texts are compared with
+#: a part, and of files that are read as chunks. Chosen by hand.
 MAX_PARTS = 2
 MAX_TEXTS = 400
 MAX_FILES = 20

@@ -22,8 +22,8 @@ from codelode.ports import CALL_LEASE_S, CallLimit, CallLimits
 
 _US = 1_000_000
 
-#: Maximum number of ended calls of a name that Redis has not confirmed. Redis counts no more, unless
-#: limits were raised to more calls at once.
+#: Maximum number of ended calls of a name that Redis has not confirmed. Redis counts no more,
+#: unless limits were raised to more calls at once.
 MAX_ENDED = 1_000
 
 #: Maximum number of names with such calls; the calls of the others count until their leases end.
