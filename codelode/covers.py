@@ -83,16 +83,18 @@ class Known:
     groups: Mapping[RepositoryName, Grouped] = field(default_factory=dict)
     #: Returns the cover of some names, or None; each is computed once.
     cover: Callable[[frozenset[RepositoryName]], Cover | None] = field(init=False, repr=False)
-    #: Hashes of the sets of names that have no cover of at most MANY_TERMS terms.
-    not_covered: set[int] = field(init=False, repr=False, default_factory=set)
+    #: Called with each set of names whose filter has more than MANY_TERMS terms, once each.
+    report_long: Callable[[frozenset[RepositoryName]], None] = field(
+        default=lambda _: None, repr=False
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cover", lru_cache(maxsize=MAX_COVERS)(self._cover))
 
     def _cover(self, names: frozenset[RepositoryName]) -> Cover | None:
         made = cover(names, self)
-        if (sum(map(len, made)) if made else len(names)) > MANY_TERMS:
-            self.not_covered.add(hash(names))
+        if _is_long(names, made):
+            self.report_long(names)
         return made
 
 
@@ -132,6 +134,15 @@ def cover(names: frozenset[RepositoryName], known: Known) -> Cover | None:
         tuple(sorted(tokens)), tuple(sorted((*found.names(left), *others))), (*found.names(but),)
     )
     return made if sum(map(len, made)) <= WORTH_SHARE * len(names) else None
+
+
+def is_long(names: frozenset[RepositoryName], known: Known) -> bool:
+    """Return whether a filter that admits these of the known names has more than MANY_TERMS."""
+    return _is_long(names, cover(names, known))
+
+
+def _is_long(names: frozenset[RepositoryName], made: Cover | None) -> bool:
+    return (sum(map(len, made)) if made else len(names)) > MANY_TERMS
 
 
 class Token(NamedTuple):

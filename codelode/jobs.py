@@ -36,6 +36,7 @@ MEASURE_TASK = "workers.measure"  # measure the disk use of the cluster
 PERMISSIONS_TASK = "workers.permissions"  # find the code hosts whose permissions are due
 MAP_TASK = "workers.map"  # make a map of the chunks of some repositories
 READ_PERMISSIONS_TASK = "workers.read_permissions"  # read the permissions of one code host
+REGROUP_TASK = "workers.regroup"  # go on with the regrouping of repositories
 SOURCES_TASK = "workers.sources"  # find the connections whose repositories are to be listed
 READ_SOURCE_TASK = "workers.read_source"  # list the repositories of one connection
 

@@ -10,6 +10,7 @@ call may work later. The ports of the job ledger are in `codelode.ledger`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NewType, Protocol, runtime_checkable
 
@@ -45,6 +46,7 @@ from codelode.model import (
     SourceFile,
     Symbol,
 )
+from codelode.regrouping import RegroupingState
 from codelode.repository_sources import (
     FollowedRepository,
     Mode,
@@ -737,3 +739,32 @@ class SourceStates(Protocol):
 
         Returns False, and changes nothing, if the owner does not hold the connection.
         """
+
+
+class RegroupingStates(Protocol):
+    """The state of regrouping, and what asks for it (see `codelode.regrouping`). Methods block."""
+
+    def report_long(self, names: frozenset[RepositoryName]) -> None:
+        """Store the repositories that a caller with a long filter may see.
+
+        The latest MAX_FILTERS are kept, for KEPT_S.
+        """
+
+    def long_filters(self) -> tuple[frozenset[RepositoryName], ...]:
+        """Return the repositories of each long filter that is kept."""
+
+    def want(self) -> str:
+        """Ask for a regrouping, even if one is under way; return the name of the request."""
+
+    def wanted(self) -> str:
+        """Return the latest request; empty: none."""
+
+    def state(self) -> RegroupingState: ...
+
+    def save(self, state: RegroupingState) -> None: ...
+
+    def now(self) -> float:
+        """Return the time of a clock that all processes share, in seconds."""
+
+    def alone(self) -> AbstractContextManager[bool]:
+        """Take the lock of regrouping inside the context; False: another worker holds it."""

@@ -122,6 +122,7 @@ def connected(settings: Settings) -> Dependencies:
         coverage=coverage,
         keys=registry.api_keys(settings),
         permissions=registry.permission_states(settings),
+        regrouping=registry.regrouping_states(settings),
         disk_use=registry.disk_use(settings),
         sources=registry.source_states(settings),
         maps=registry.chunk_maps(settings),
@@ -187,7 +188,9 @@ class Gateway:
         )
         self._scopes_file.require()
         hosts = HostReader(dependencies.permissions)
-        visibilities = Visibilities(dependencies.ledger, self._access_file.current, hosts)
+        visibilities = Visibilities(
+            dependencies.ledger, self._access_file.current, hosts, dependencies.regrouping
+        )
         self._dependencies = replace(
             dependencies,
             scopes=self._scopes_file.current,

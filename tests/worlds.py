@@ -22,6 +22,7 @@ from codelode.backends.memory.ledger import MemoryLedger
 from codelode.backends.memory.packages import MemoryPackageIndex
 from codelode.backends.memory.permissions import MemoryPermissionStates
 from codelode.backends.memory.references import MemoryReferences
+from codelode.backends.memory.regrouping import MemoryRegroupingStates
 from codelode.backends.memory.semantic_cache import MemorySemanticQueryCache
 from codelode.backends.memory.sources import MemorySourceStates
 from codelode.backends.memory.symbols import MemorySymbols
@@ -155,6 +156,7 @@ class World:
             coverage=coverage,
             keys=MemoryApiKeys(),
             permissions=MemoryPermissionStates(),
+            regrouping=MemoryRegroupingStates(),
             disk_use=MemoryDiskUse(),
             sources=MemorySourceStates(),
             maps=MemoryChunkMaps(),

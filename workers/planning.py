@@ -17,7 +17,6 @@ import structlog
 from codelode import logs
 from codelode.covers import Groups
 from codelode.errors import CodelodeError, Rejected, Unavailable
-from codelode.grouping import find_teams, rights
 from codelode.ledger import Advance, FileManifest, Share, WorkItem
 from codelode.model import RefName, RepositoryName, Revision, Run, RunKind
 from codelode.ports import PublishedPackages
@@ -36,7 +35,7 @@ from workers.pull import (
     require_staying,
     update,
 )
-from workers.services import PARSE_MEMORY_BYTES, Services, has_groups
+from workers.services import PARSE_MEMORY_BYTES, Services
 from workers.store import TABLES_VERSION, refs_of
 
 T = TypeVar("T")
@@ -152,10 +151,7 @@ def _groups(run: Run, services: Services) -> Groups:
     repository = services.ledger.get(run.repository)
     if repository is None or services.ledger.refs(run.repository):
         return ()
-    states, permissions = services.permission_states, services.permissions
-    if has_groups(services.settings):
-        find_teams(states, permissions)
-    return rights(services.ledger, services.api_keys, states, permissions).groups_of(repository)
+    return services.rights().groups_of(repository)
 
 
 def plan_pulled(

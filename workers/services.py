@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from codelode.backends import registry
 from codelode.covers import Groups
 from codelode.errors import SchemaMismatch, Unavailable
+from codelode.grouping import Rights, find_teams, rights
 from codelode.host_permissions import HostPermissions
 from codelode.ledger import Ledger
 from codelode.model import EdgeKind, RefName, RepositoryName, Run
@@ -41,6 +42,7 @@ from workers import wire
 from workers.enrich import Enricher
 from workers.parse import OwnQueries, imports, own_queries
 from workers.pull import GitBlobs, Mirrors
+from workers.regrouping import Regrouping
 from workers.sources.credentials import GitCredentials
 from workers.sources.refs import RefRules
 from workers.store import refs_of
@@ -244,6 +246,16 @@ class Services:
         """Return the permissions of a connection. Cached by version: unpacking takes long."""
         return self.permission_states.permissions(name)
 
+    def rights(self, *, finds_teams: bool = False) -> Rights:
+        """Return the rights that are in force now, with teams if the store has groups.
+
+        Teams are found if none are known; with `finds_teams`, they are found again.
+        """
+        states, of = self.permission_states, self.permissions
+        if has_groups(self.settings):
+            find_teams(states, of, are_wanted_again=finds_teams)
+        return rights(self.ledger, self.api_keys, states, of)
+
     def importers(
         self, repository: RepositoryName, ref: RefName, paths: Sequence[str]
     ) -> dict[str, int]:
@@ -302,6 +314,21 @@ class Services:
         from workers.sources.permissions import PermissionSync
 
         return PermissionSync(self.settings.sources, self.permission_states)
+
+    @cached_property
+    def regrouping(self) -> Regrouping:
+        return Regrouping(
+            self.ledger,
+            registry.regrouping_states(self.settings),
+            inventory=lambda: registry.inventory(self.settings),
+            flush=self.flush,
+            rights=self.rights,
+        )
+
+    def flush(self) -> None:
+        """Return when no ended run writes to the index any more."""
+        with self.swap.alone():
+            pass  # taking the lock waits for the writes in progress
 
     @cached_property
     def source_states(self) -> SourceStates:

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         PermissionStates,
         QueryCache,
         ReferenceIndex,
+        RegroupingStates,
         SemanticQueryCache,
         SourceStates,
         StageOutputs,
@@ -429,6 +430,13 @@ def source_states(settings: Settings) -> SourceStates:
     from codelode.backends.redis.sources import RedisSourceStates
 
     return RedisSourceStates(_redis(settings))
+
+
+def regrouping_states(settings: Settings) -> RegroupingStates:
+    """Return the state of regrouping."""
+    from codelode.backends.redis.regrouping import RedisRegroupingStates
+
+    return RedisRegroupingStates(_redis(settings))
 
 
 def index_swap(settings: Settings) -> RedisIndexSwap:

@@ -15,18 +15,25 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
 
 from codelode.access import EVERYTHING, Bounds, Label, Role, Visibility
 from codelode.bounded import put
 from codelode.counts import counted
 from codelode.covers import MANY_TERMS, Grouped, Known
+from codelode.errors import Unavailable
 from codelode.ledger import Catalog
 from codelode.model import RepositoryName
+from codelode.ports import RegroupingStates
 from codelode.repository_globs import Within, literals, matcher
 from gateway.access.hosts import NO_HOSTS, Accounts, HostReader, Hosts
 from gateway.access.identity import Identity
 from gateway.access.rules import NO_RULES, Rules
 from gateway.fresh import FreshCache
+
+log = structlog.get_logger("gateway")
 
 #: Maximum number of cached visibilities, about 0.6 MB each for 10,000 repositories.
 VISIBILITIES_HELD = 256
@@ -39,6 +46,7 @@ class _Snapshot:
     hosts: Hosts
     groups: Mapping[RepositoryName, Grouped]
     known: Known = field(compare=False)
+    long: set[int] = field(compare=False)  # hashes of the sets of names whose filters are long
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +60,23 @@ class _Rights:
 
 
 class Visibilities:
-    """Applies the rule to identities. `rules` returns the present rules of the access file."""
+    """Applies the rule to identities. `rules` returns the present rules of the access file.
+
+    Long filters are reported to `regrouping`, so that the workers shorten them.
+    """
 
     def __init__(
         self,
         catalog: Catalog,
         rules: Callable[[], Rules] = lambda: NO_RULES,
         hosts: HostReader | None = None,
+        regrouping: RegroupingStates | None = None,
     ) -> None:
         self._catalog = catalog
         self._rules = rules
         self._hosts = hosts
-        self._latest = _Snapshot({}, NO_RULES, NO_HOSTS, {}, Known())
+        self._regrouping = regrouping
+        self._latest = _Snapshot({}, NO_RULES, NO_HOSTS, {}, Known(), set())
         self._groups: Mapping[RepositoryName, Grouped] = {}
         self._grouped_at = -1  # generation of the catalog
         self._fresh: FreshCache[None, _Snapshot] = FreshCache(self._read)
@@ -85,17 +98,16 @@ class Visibilities:
         return role, await self._visible(rights, snapshot)
 
     def problems(self) -> tuple[str, ...]:
-        """Return what makes searches of many repositories slow, for admins.
+        """Return what makes searches of many repositories slow, for admins. Raises Unavailable.
 
         Only a store that filters by groups asks for covers, and only for callers who search.
         """
-        count = len(self._latest.known.not_covered)
-        if not count:
+        count = len(self._latest.long)
+        if not count or self._regrouping is None:
             return ()
         return (
             f"the search filters of {counted(count, 'caller')} have more than {MANY_TERMS:,} "
-            "terms, and are therefore slow: if rights have changed since the repositories were "
-            "indexed, run `codelode regroup`",
+            f"terms, and are therefore slow: {self._regrouping.state().outlook}",
         )
 
     async def _visible(self, rights: _Rights, snapshot: _Snapshot) -> Visibility:
@@ -111,12 +123,20 @@ class Visibilities:
         """Return the present snapshot: the same object while nothing has changed."""
         labels = self._catalog.labels()
         hosts = self._hosts.read(self._catalog.urls) if self._hosts else NO_HOSTS
-        groups = self._grouped()
-        known = Known(frozenset(labels), groups)
-        now = _Snapshot(labels, self._rules(), hosts, groups, known)
+        groups, long = self._grouped(), set[int]()
+        known = Known(frozenset(labels), groups, partial(self._report_long, long))
+        now = _Snapshot(labels, self._rules(), hosts, groups, known, long)
         if now != self._latest:
             self._latest = now
         return self._latest
+
+    def _report_long(self, reported: set[int], names: frozenset[RepositoryName]) -> None:
+        reported.add(hash(names))
+        if self._regrouping is not None:
+            try:
+                self._regrouping.report_long(names)
+            except Unavailable as exc:  # the search goes on; the next change of rights reports it
+                log.warning("long_filter_not_reported", error=str(exc))
 
     def _grouped(self) -> Mapping[RepositoryName, Grouped]:
         """Return the groups, which are read again only after a change: 10,000 take 8 ms.

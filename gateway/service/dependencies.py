@@ -18,6 +18,7 @@ from codelode.ports import (
     ExpiringValues,
     PermissionStates,
     QueryCache,
+    RegroupingStates,
     SemanticQueryCache,
     SourceStates,
 )
@@ -89,6 +90,7 @@ class Dependencies:
     coverage: CoverageReader
     keys: ApiKeys
     permissions: PermissionStates
+    regrouping: RegroupingStates
     disk_use: DiskUse
     sources: SourceStates
     maps: ChunkMaps

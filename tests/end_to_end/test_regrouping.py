@@ -13,7 +13,6 @@ from codelode.backends.weaviate.connection import connect
 from codelode.cli import main
 from codelode.client import Client
 from codelode.model import RunState
-from codelode.operations import regrouping
 from tests.end_to_end.searching import Searcher
 
 pytestmark = pytest.mark.parametrize("store", ["weaviate"], indirect=True)
@@ -58,7 +57,6 @@ def test_searches_find_exactly_the_visible_repositories_during_regrouping(
     own_cluster, make_git, monkeypatch, weaviate_address
 ):
     cluster = own_cluster
-    monkeypatch.setattr(regrouping, "FOLLOWED_S", 3.0)
     gits = {name: make_git() for name in (*RED, *BLUE)}
     with cluster.client() as admin:
         for name, git in gits.items():

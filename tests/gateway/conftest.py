@@ -16,6 +16,7 @@ from codelode.backends.memory.expiring_values import MemoryExpiringValues
 from codelode.backends.memory.graph import MemoryGraph
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.backends.memory.permissions import MemoryPermissionStates
+from codelode.backends.memory.regrouping import MemoryRegroupingStates
 from codelode.backends.memory.semantic_cache import MemorySemanticQueryCache
 from codelode.backends.memory.sources import MemorySourceStates
 from codelode.backends.memory.symbols import MemorySymbols
@@ -168,6 +169,7 @@ def dependencies(backends, ledger, jobs, settings):
         coverage=CoverageReader(ledger),
         keys=MemoryApiKeys(),
         permissions=MemoryPermissionStates(),
+        regrouping=MemoryRegroupingStates(),
         disk_use=MemoryDiskUse(),
         sources=MemorySourceStates(),
         maps=MemoryChunkMaps(),

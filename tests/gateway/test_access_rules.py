@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 from dataclasses import replace
 
 import pytest
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from codelode.access import EVERYTHING, FRESH_S, Label, Principal, Role, Visibility
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.client import AsyncClient
-from codelode.covers import Grouped
 from codelode.disk_use import DiskPart
 from codelode.errors import Denied, InvalidQuery, InvalidSettings, NotFound, Unavailable
 from codelode.host_permissions import SyncDeclaration
@@ -409,31 +407,6 @@ async def test_a_visible_owner_replaces_its_repositories_until_one_is_hidden(
     assert before.cover() == (("pay/",), (), ())
     assert after == before
     assert after.cover() == (("pay/",), (), ("pay/hidden",))
-
-
-async def test_the_status_warns_admins_of_long_filters_until_groups_shorten_them(
-    ledger, monkeypatch
-):
-    names = [f"repo{number:04}" for number in range(4_000)]
-    registered(ledger, **dict.fromkeys(names, Label.INTERNAL))
-    mine = tuple(sorted(random.Random(1).sample(names, 2_000)))
-    found = Visibilities(ledger, lambda: Rules(people={"user:ann": Grant(mine)}))
-    found._fresh._clock = iter(range(9)).__next__
-
-    async def terms():
-        _, visible = await found.of(Identity("user:ann", Role.READER))
-        return sum(map(len, visible.cover() or ((), visible.names)))
-
-    assert found.problems() == ()
-    assert await terms() == 2_000
-    (told,) = found.problems()
-    assert "filters of 1 caller have more than 1,000 terms" in told
-    assert "codelode regroup" in told
-
-    monkeypatch.setattr(ledger, "groups", lambda: dict.fromkeys(mine, Grouped(("=ann",))))
-    ledger.suspend_groups([])  # starts another generation, as regrouping does
-    assert await terms() == 1
-    assert found.problems() == ()
 
 
 async def test_admins_are_served_without_a_look_at_the_catalog():

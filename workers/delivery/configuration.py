@@ -15,6 +15,7 @@ from celery.signals import setup_logging
 from kombu import Queue
 
 from codelode import jobs, logs
+from codelode.backends import registry
 from codelode.settings import Settings
 from codelode.stages import STAGES, Stage, queues
 
@@ -28,6 +29,16 @@ def configured(
 ) -> Celery:
     """Make the application, with a queue for each stage and the tasks of the modules `include`."""
     created = Celery("codelode", include=include)
+    upkeep = settings.reap_interval_s
+    schedule = {
+        "reap": _every(upkeep, jobs.REAP_TASK, jobs.CONTROL),
+        "permissions": _every(upkeep, jobs.PERMISSIONS_TASK, jobs.CONTROL),
+        "measure": _every(MEASURE_INTERVAL_S, jobs.MEASURE_TASK, jobs.CONTROL),
+        "sources": _every(upkeep, jobs.SOURCES_TASK, jobs.CONTROL),
+        "maintain": _every(settings.maintain_interval_s, jobs.MAINTAIN_TASK, jobs.STORE),
+    }
+    if registry.STORES[settings.store].has_groups:
+        schedule["regroup"] = _every(upkeep, jobs.REGROUP_TASK, jobs.CONTROL)
     created.conf.update(
         **jobs.broker_settings(settings),
         task_default_queue=jobs.CONTROL,
@@ -47,13 +58,7 @@ def configured(
         event_queue_ttl=5,
         event_queue_expires=60,
         beat_schedule_filename=str(settings.data_dir / "run" / "beat"),
-        beat_schedule={
-            "reap": _every(settings.reap_interval_s, jobs.REAP_TASK, jobs.CONTROL),
-            "permissions": _every(settings.reap_interval_s, jobs.PERMISSIONS_TASK, jobs.CONTROL),
-            "measure": _every(MEASURE_INTERVAL_S, jobs.MEASURE_TASK, jobs.CONTROL),
-            "sources": _every(settings.reap_interval_s, jobs.SOURCES_TASK, jobs.CONTROL),
-            "maintain": _every(settings.maintain_interval_s, jobs.MAINTAIN_TASK, jobs.STORE),
-        },
+        beat_schedule=schedule,
     )
     return created
 

@@ -1,7 +1,7 @@
 """Periodic and clean-up tasks: resend lost work, optimise indexes, delete removed repositories.
 
-They also read the permissions and the repositories of code hosts, measure disk use, and make maps
-of chunks.
+They also read the permissions and the repositories of code hosts, regroup repositories, measure
+disk use, and make maps of chunks.
 """
 
 from __future__ import annotations
@@ -86,6 +86,12 @@ def read_permissions(connection: str) -> None:
         services().permission_sync.run(name)
 
 
+@app.task(name=jobs.REGROUP_TASK)
+def regroup() -> None:
+    """Begin a regrouping if one is due, or go on with it."""
+    services().regrouping.step()
+
+
 @app.task(name=jobs.SOURCES_TASK)
 def sources() -> None:
     """Send a job for each connection whose repositories are due to be listed."""
@@ -141,8 +147,7 @@ def _forget_ref(name: RepositoryName, ref: RefName) -> None:
     ledger = services().ledger
     if (name, ref) not in ledger.refs_being_removed():
         return
-    with services().swap.alone():
-        pass  # wait for writes of ended runs in progress; no others begin
+    services().flush()
     remove_ref(
         name,
         ref,
