@@ -82,6 +82,19 @@ def remote(url: str) -> Remote | None:
     return Remote(parts.scheme, parts.hostname or "", parts.port, parts.path)
 
 
+def path_of(url: str) -> str:
+    """Return the path of a checked URL at its host, or on this machine, without `.git` at its end.
+
+    `"git@host:/acme/team/app.git"` → `"acme/team/app"`. Empty if it has parts such as `..`, which
+    may lead to the path of another repository.
+    """
+    found = remote(url)
+    path = unquote(found.path) if found else url
+    path = path.strip("/").removesuffix(".git").rstrip("/")
+    is_plain = "%" not in path and not {"", ".", ".."} & {*path.split("/")}
+    return path if is_plain else ""
+
+
 def default_name(url: str) -> RepositoryName:
     """Derive the name of a repository from its URL.
 

@@ -24,6 +24,7 @@ def register(
     *,
     url: str,
     name: str = "",
+    paths: Container[str] | None = None,
     include: Sequence[str] | None = None,
     exclude: Sequence[str] | None = None,
     local_paths: str,
@@ -31,9 +32,10 @@ def register(
     """Register the repository, or replace the patterns of a registered one.
 
     An empty `name` stands for the one that the URL is registered under, or else is derived from the
-    URL. Patterns that are None stay as they are. `local_paths`: see the setting. Raises
-    InvalidQuery, and Denied for a name that is not `visible`, whether or not such a repository
-    exists. Nothing is stored unless every argument is valid.
+    URL. Patterns that are None stay as they are. `local_paths`: see the setting. `paths`: those
+    that the URL of a new repository may have at its host; None: any. Raises InvalidQuery, and
+    Denied for a name that is not `visible`, whether or not such a repository exists, and for a path
+    that is not allowed. Nothing is stored unless every argument is valid.
     """
     url = addresses.check_url(url, local_paths=local_paths)
     checked = addresses.check_name(name) if name else _default_name(catalog, visible, url)
@@ -44,6 +46,11 @@ def register(
             "that lets you see it"
         )
     known = catalog.get(checked)
+    if known is None and paths is not None and (path := addresses.path_of(url)) not in paths:
+        raise Denied(
+            f"the globs of your key do not match the path {path!r} of this URL: ask an admin "
+            "without globs to register it, or to add a glob that matches the path to your key"
+        )
     if known is not None and known.url != url:
         raise InvalidQuery(
             "name",

@@ -39,7 +39,8 @@ async def register(
     """Register a repository, or change the patterns or the label of a registered one.
 
     Only an admin registers new names and labels repositories. Raises Denied for a name outside of
-    the visibility, whether or not the repository exists.
+    the visibility, whether or not the repository exists, and for a new repository whose path at its
+    host is outside of the globs of the admin's key.
     """
     note(label=request.label[:100])
     found = await asyncio.to_thread(registered, dependencies, principal, request)
@@ -93,6 +94,7 @@ def registered(
         registrable(principal),
         url=request.url,
         name=request.name,
+        paths=Within(principal.bounds) if principal.bounds else None,
         include=request.include,
         exclude=request.exclude,
         local_paths=dependencies.settings.local_paths,

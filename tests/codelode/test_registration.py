@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from codelode import local_repositories
 from codelode.access import EVERYTHING, Visibility
+from codelode.addresses import path_of
 from codelode.backends.memory.ledger import MemoryLedger
 from codelode.errors import Denied, InvalidQuery
 from codelode.model import FilePatterns, RepositoryName
 from codelode.registration import register
+from codelode.repository_globs import Within
 
 URL = "https://host.example/acme/http"
 
@@ -54,3 +57,37 @@ def test_nothing_is_stored_of_a_repository_that_is_refused(arguments, error):
         register(ledger, Visibility.of([RepositoryName("acme/http")]), **arguments, local_paths="")
 
     assert ledger.repositories() == ()
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("https://host.example/payments/api.git", "payments/api"),
+        ("ssh://git@host.example:7999/payments/api", "payments/api"),
+        ("git@host.example:/payments/api.git", "payments/api"),
+        ("https://host.example/payments/team/api", "payments/team/api"),
+        ("https://host.example/secret/payments/api", "secret/payments/api"),
+        ("https://host.example/PAYMENTS/api", "PAYMENTS/api"),
+        ("https://host.example/payments/../secret/api", ""),
+        ("https://host.example/payments/%2e%2e/secret/api", ""),
+        ("https://host.example/payments/%252e%252e/secret/api", ""),
+        ("https://host.example/payments//api", ""),
+        ("git@host.example:payments/./api", ""),
+        ("/srv/payments/api/.git", "srv/payments/api"),
+    ],
+)
+def test_the_globs_of_an_admin_must_match_the_path_of_a_url(url, path, monkeypatch):
+    monkeypatch.setattr(local_repositories, "check", lambda folder, local_paths: folder)
+    ledger, own = MemoryLedger(), Within((("payments/**",),))
+    arguments = {"url": url, "name": "payments/x", "local_paths": ""}
+    assert path_of(url) == path
+
+    if path.startswith("payments/"):
+        assert register(ledger, own, paths=own, **arguments).url == url
+    else:
+        with pytest.raises(Denied, match="globs of your key"):
+            register(ledger, own, paths=own, **arguments)
+        assert ledger.repositories() == ()
+        register(ledger, EVERYTHING, **arguments)  # an admin without globs may
+    known = register(ledger, own, paths=own, **arguments)
+    assert (known.name, known.url) == ("payments/x", url)

@@ -43,6 +43,7 @@ people:
   user:root@example.org: {role: admin}
 """
 URL = "https://host.example/x/y"
+PAY_URL = "https://host/pay/new"
 
 
 # The access file
@@ -474,9 +475,11 @@ async def test_an_admin_with_globs_registers_new_names_within_them_and_sees_them
     credentials = Credentials(f"Bearer {created.key}")
     boss = await given.principal(credentials)
 
-    run = await service.start(dependencies, boss, StartRequest(URL, "pay/new"))
-    with pytest.raises(Denied):
-        await service.start(dependencies, boss, StartRequest(URL, "web/new"))
+    run = await service.start(dependencies, boss, StartRequest(PAY_URL, "pay/new"))
+    with pytest.raises(Denied, match="ask an admin to register"):
+        await service.start(dependencies, boss, StartRequest(PAY_URL, "web/new"))
+    with pytest.raises(Denied, match="globs of your key do not match the path 'x/y'"):
+        await service.start(dependencies, boss, StartRequest(URL, "pay/other"))
 
     again = await given.principal(credentials)
     await service.cancel(dependencies, again, run.id)
@@ -484,7 +487,7 @@ async def test_an_admin_with_globs_registers_new_names_within_them_and_sees_them
 
 
 async def test_an_admin_with_globs_is_told_why_a_repository_was_not_kept(dependencies, ledger):
-    run = await service.start(dependencies, BOSS, StartRequest(URL, "pay/new"))
+    run = await service.start(dependencies, BOSS, StartRequest(PAY_URL, "pay/new"))
     other = await service.start(dependencies, ADMIN, StartRequest(URL, "web/new"))
     for one in (run, other):
         ledger.end(one.id, RunState.FAILED, "the host refused", withdraws=True)
