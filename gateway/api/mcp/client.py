@@ -89,7 +89,7 @@ class AdmittedClient(AsyncMethods):
                 yield getattr(SERVICES[service](self._face.dependencies), method)
         except CodelodeError:
             raise
-        except Exception:  # noqa: BLE001 - the process meets the world here
+        except Exception:  # noqa: BLE001 - any error becomes an answer
             raise Corrupt(f"internal error {self._id}: the server's log has the details") from None
 
     def _received(self, method: str, remaining_s: Callable[[], float | None]) -> Received:

@@ -73,7 +73,7 @@ class Endpoint:
         try:
             await _require_known(request, id)
             body = await calls.body(request, within_s=TIMEOUT_S)
-        except Exception as error:  # noqa: BLE001 - the process meets the world here
+        except Exception as error:  # noqa: BLE001 - any error becomes an answer
             await _refusal(request, error, id)(scope, receive, send)
             return
         serve = await self._loaded()

@@ -133,7 +133,7 @@ async def concluded(
             response = await work(id)
     except TimeoutError:
         response = refused(request, too_late(), id)
-    except Exception as error:  # noqa: BLE001 - the process meets the world here
+    except Exception as error:  # noqa: BLE001 - any error becomes an answer
         response = refused(request, error, id)
     response.headers[REQUEST_ID] = id
     return response

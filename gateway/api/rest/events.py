@@ -60,7 +60,7 @@ class EventStream(Response):
         try:
             await self._send_items(id, send)
             await send(_part("end", "{}", is_last=True))
-        except Exception as error:  # noqa: BLE001 - the process meets the world here
+        except Exception as error:  # noqa: BLE001 - any error becomes an answer
             told = problems.problem(error, request_id=id)
             if self._has_begun:
                 await send(_part("error", problems.encoded(told), is_last=True))

@@ -92,7 +92,7 @@ class Interceptor(aio.ServerInterceptor):
                 async with self._calls.admitted(self._received(about, context)) as principal:
                     called_by(principal)
                     return await behaviour(about.decoded(request), context)
-            except Exception as error:  # noqa: BLE001 - the process meets the world here
+            except Exception as error:  # noqa: BLE001 - any error becomes an answer
                 await _abort(context, error, about.request_id)
 
         return call
@@ -106,7 +106,7 @@ class Interceptor(aio.ServerInterceptor):
                     called_by(principal)
                     async for response in behaviour(about.decoded(request), context):
                         yield response
-            except Exception as error:  # noqa: BLE001 - the process meets the world here
+            except Exception as error:  # noqa: BLE001 - any error becomes an answer
                 await _abort(context, error, about.request_id)
 
         return call
