@@ -13,6 +13,7 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 from urllib.parse import unquote
 
@@ -63,7 +64,7 @@ def email_key(email: str) -> str:
     return hashlib.sha256(email.strip().lower().encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HostPermissions:
     """The repositories that the accounts of a host may read, at one moment.
 
@@ -78,11 +79,15 @@ class HostPermissions:
 
     def readers_of(self, url: str) -> frozenset[str] | None:
         """Return the accounts that may read the repository; None: the host does not list it."""
-        place = address(url)
-        number = next((n for n, places in enumerate(self.addresses) if place in places), None)
+        number = self.numbers.get(address(url))
         if number is None:
             return None
         return frozenset(account for account, bits in self.readers.items() if bits >> number & 1)
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """Return the bit of each repository, by its addresses."""
+        return {place: number for number, places in enumerate(self.addresses) for place in places}
 
     def packed(self) -> bytes:
         """Return the bytes to store; equal permissions give equal bytes."""

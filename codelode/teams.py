@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from hashlib import blake2b
@@ -75,9 +75,9 @@ Set: TypeAlias = npt.NDArray[np.uint64]  # (words,)
 Counts: TypeAlias = npt.NDArray[np.int64]  # (sets,)
 
 
-def has_repository(team: Team, readers: Collection[str]) -> bool:
+def has_repository(team: Team, readers: frozenset[str]) -> bool:
     """Return whether a repository with these readers is one of the team."""
-    return sum(account in readers for account in team) >= _most(len(team))
+    return len(readers.intersection(team)) >= _most(len(team))
 
 
 def _most(accounts: int) -> int:

@@ -73,7 +73,7 @@ class Hosts:
     @cached_property
     def governed(self) -> Mapping[RepositoryName, Governed]:
         """Return the repositories under permission sync."""
-        numbers = {one.declared.name: self._numbers(one) for one in self.connections}
+        numbers = {one.declared.name: self._of(one).numbers for one in self.connections}
         found = {}
         for name, url in self.urls.items():
             owners = self._owners(url)
@@ -136,10 +136,6 @@ class Hosts:
     def _bitmap(self, connection: str, account: str) -> int:
         one = next(one for one in self.connections if one.declared.name == connection)
         return 0 if one.is_closed else self._of(one).readers.get(account, 0)
-
-    def _numbers(self, one: Connected) -> dict[str, int]:
-        listed = self._of(one).addresses
-        return {place: number for number, places in enumerate(listed) for place in places}
 
 
 NO_HOSTS = Hosts((), {}, {})
