@@ -115,7 +115,6 @@ def path_needles(glob: str) -> list[str]:
 
 def is_inside(chunk: Chunk, filters: Filters) -> bool:
     """Return whether the chunk matches the filters, the ref included."""
-    names = {name for name in (chunk.symbol, *chunk.symbols) if name}
     return (
         filters.ref in chunk.refs
         and _is_among(chunk.repository, filters.repositories)
@@ -124,9 +123,14 @@ def is_inside(chunk: Chunk, filters: Filters) -> bool:
         and _is_among(chunk.category, filters.categories)
         and _is_among(chunk.block_type, filters.block_types)
         and _any_matches(filters.paths, matches_path, chunk.path)
-        and _any_matches(filters.symbols, matches_a_name, "\n".join(names))
+        and (not filters.symbols or _any_matches(filters.symbols, matches_a_name, _names(chunk)))
         and not is_excluded(chunk, filters)
     )
+
+
+def _names(chunk: Chunk) -> str:
+    """Return the names that the chunk defines, one per line."""
+    return "\n".join({name for name in (chunk.symbol, *chunk.symbols) if name})
 
 
 def is_excluded(chunk: Chunk, filters: Filters) -> bool:

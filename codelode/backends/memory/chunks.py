@@ -8,7 +8,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,11 +45,18 @@ K1 = 1.2
 B = 0.75
 
 
+class _Field(NamedTuple):
+    weight: float
+    frequencies: dict[str, int]  # by term
+    terms: int
+
+
 @dataclass(frozen=True, slots=True)
 class _Entry:
     chunk: Chunk
     vector: Vector
-    fields: tuple[tuple[float, Counter[str]], ...]  # weight and term frequencies of each field
+    length: float  # of the vector
+    fields: tuple[_Field, ...]
     groups: Groups = ()
 
 
@@ -97,9 +104,7 @@ class MemoryChunkStore:
         inside = (
             entry
             for entry in self._snapshot()
-            if entry.chunk.repository in repositories
-            and ref in entry.chunk.refs
-            and entry.vector.any()
+            if entry.chunk.repository in repositories and ref in entry.chunk.refs and entry.length
         )
         for entry in heapq.nsmallest(most, inside, key=lambda one: one.chunk.id):
             yield chunk_vector(entry.chunk, entry.vector)
@@ -206,11 +211,16 @@ class _Nothing(Awaitable[None]):
 
 def _entry(chunk: Chunk, vector: Vector) -> _Entry:
     fields = (
-        (words.NAME_WEIGHT, Counter(words.name_terms(chunk).split())),
-        (1.0, Counter(words.content_terms(chunk).split())),
-        (words.SUMMARY_WEIGHT, Counter(words.summary_terms(chunk).split())),
+        _field(words.NAME_WEIGHT, words.name_terms(chunk)),
+        _field(1.0, words.content_terms(chunk)),
+        _field(words.SUMMARY_WEIGHT, words.summary_terms(chunk)),
     )
-    return _Entry(chunk, vector, fields)
+    return _Entry(chunk, vector, float(np.linalg.norm(vector)), fields)
+
+
+def _field(weight: float, text: str) -> _Field:
+    terms = text.split()
+    return _Field(weight, dict(Counter(terms)), len(terms))
 
 
 def _under(chunk: Chunk, refs: frozenset[RefName]) -> Chunk:
@@ -229,9 +239,9 @@ def _cosine(entries: Sequence[_Entry], query: Vector | None) -> dict[ChunkId, fl
         return {}
     length = float(np.linalg.norm(query))
     return {
-        entry.chunk.id: float(entry.vector @ query) / (length * float(np.linalg.norm(entry.vector)))
+        entry.chunk.id: float(entry.vector @ query) / (length * entry.length)
         for entry in entries
-        if entry.vector.any()
+        if entry.length
     }
 
 
@@ -245,13 +255,13 @@ def _bm25(entries: Sequence[_Entry], terms: Sequence[str]) -> dict[ChunkId, floa
     scores: defaultdict[ChunkId, float] = defaultdict(float)
     for index in range(3):
         fields = [entry.fields[index] for entry in entries]
-        mean = sum(counts.total() for _, counts in fields) / max(len(fields), 1)
+        mean = sum(field.terms for field in fields) / max(len(fields), 1)
         for term in terms:
-            holders = sum(term in counts for _, counts in fields)
-            idf = math.log(1 + (len(fields) - holders + 0.5) / (holders + 0.5))
-            for entry, (weight, counts) in zip(entries, fields, strict=True):
-                if frequency := counts[term]:
-                    norm = K1 * (1 - B + B * counts.total() / mean)
-                    gain = frequency * (K1 + 1) / (frequency + norm)
-                    scores[entry.chunk.id] += weight * idf * gain
+            holders = [at for at, field in enumerate(fields) if term in field.frequencies]
+            idf = math.log(1 + (len(fields) - len(holders) + 0.5) / (len(holders) + 0.5))
+            for at in holders:
+                frequency, field = fields[at].frequencies[term], fields[at]
+                norm = K1 * (1 - B + B * field.terms / mean)
+                gain = frequency * (K1 + 1) / (frequency + norm)
+                scores[entries[at].chunk.id] += field.weight * idf * gain
     return scores
