@@ -23,6 +23,10 @@ from codelode.stages import STAGES, Stage, queues
 #: mirrors, about 30 each: 4 s for 5,000 repositories, measured on a busy machine with two cores.
 MEASURE_INTERVAL_S = 120.0
 
+#: Interval of the look for code hosts that are due if there is no sources file, seconds. The pull
+#: workers may have one all the same, and report a file that they lack.
+WITHOUT_SOURCES_S = 30.0
+
 
 def configured(
     settings: Settings, stages: Sequence[Stage] = STAGES, *, include: Sequence[str] = ()
@@ -30,11 +34,12 @@ def configured(
     """Make the application, with a queue for each stage and the tasks of the modules `include`."""
     created = Celery("codelode", include=include)
     upkeep = settings.reap_interval_s
+    due = max(upkeep, 0.0 if settings.sources else WITHOUT_SOURCES_S)
     schedule = {
         "reap": _every(upkeep, jobs.REAP_TASK, jobs.CONTROL),
-        "permissions": _every(upkeep, jobs.PERMISSIONS_TASK, jobs.CONTROL),
+        "permissions": _every(due, jobs.PERMISSIONS_TASK, jobs.CONTROL),
         "measure": _every(MEASURE_INTERVAL_S, jobs.MEASURE_TASK, jobs.CONTROL),
-        "sources": _every(upkeep, jobs.SOURCES_TASK, jobs.CONTROL),
+        "sources": _every(due, jobs.SOURCES_TASK, jobs.CONTROL),
         "maintain": _every(settings.maintain_interval_s, jobs.MAINTAIN_TASK, jobs.STORE),
     }
     if registry.STORES[settings.store].has_groups:
