@@ -35,9 +35,10 @@ class Names(NamedTuple):
 @lru_cache(CACHED_CHUNKS)
 def names_of(symbol: str, symbols: tuple[str, ...]) -> Names:
     """Normalise the main symbol of a chunk and the names that it defines."""
-    text = "\n".join((symbol, *symbols))
-    own, *defined = _spellings(text)
-    return Names(own, listed(filter(None, defined)), listed(dict.fromkeys(tokens.terms(text))))
+    names = (symbol, *symbols)
+    own, *defined = map(spelling, names)
+    terms = dict.fromkeys(tokens.terms("\n".join(names)))
+    return Names(own, listed(filter(None, defined)), listed(terms))
 
 
 def listed(items: Iterable[str]) -> str:
@@ -48,6 +49,9 @@ def listed(items: Iterable[str]) -> str:
 
 def spelling(name: str) -> str:
     """Normalise the last part of a name: `Http.getUser()` and `get_user` → `getuser`."""
+    quick = name.rpartition(".")[2].replace("_", "").lower()
+    if quick.isascii() and quick.isalnum() and len(quick) <= QUICK_CHARS:
+        return quick  # true of nearly all names, and ten times as fast
     terms = tokens.terms(name)  # the last term is the whole of the last identifier
     return terms[-1] if terms else ""
 
@@ -65,15 +69,3 @@ def is_constructor(symbol: str) -> bool:
     """Return whether a symbol is a constructor named as its class: `Client.Client` in C++, Java."""
     *_, outer, name = ("", *symbol.split("."))
     return bool(name) and name == outer
-
-
-def _spellings(names: str) -> list[str]:
-    """Return the spelling of each line; nearly all names need no splitting into words."""
-
-    quick = names.replace("_", "").lower() if names.isascii() else "\n" * names.count("\n")
-    return [
-        last
-        if (last := line.rpartition(".")[2]).isalnum() and len(last) <= QUICK_CHARS
-        else spelling(name)
-        for line, name in zip(quick.split("\n"), names.split("\n"), strict=True)
-    ]

@@ -1,3 +1,7 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codelode import tokens
 from codelode.names import Names, is_constructor, names_of, spelling
 
 
@@ -10,6 +14,11 @@ def test_names_are_compared_in_one_spelling():
         "x",
         "",
     ]
+
+
+@given(st.text(st.sampled_from("aZ_9.-:(İKſß\u0301é "), max_size=12))
+def test_the_spelling_of_a_name_is_its_last_index_term(name):
+    assert spelling(name) == (tokens.terms(name) or [""])[-1]
 
 
 def test_names_are_lists_that_a_line_is_looked_for_in():
