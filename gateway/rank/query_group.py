@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain, islice, pairwise
@@ -221,16 +221,14 @@ class QueryGroup:
 
     def said(self, names: Sequence[tuple[str, ...]]) -> Scores:
         """Return the share of each name, given by its words, that the query contains."""
-        matching = self._matching(chain.from_iterable(set(names)))
+        distinct, starts = set(names), self._by_start
+        words = set(chain.from_iterable(distinct))
+        matching = {word for word in words if word[:STEM_CHARS] in starts and self._places(word)}
         shares = {
             name: 1.0 if "".join(name) in self.compounds else _share(name, matching)
-            for name in set(names)
+            for name in distinct
         }
         return np.array([shares[name] for name in names])
-
-    def _matching(self, words: Iterable[str]) -> dict[str, list[int]]:
-        """Map each word that matches words of the query to the positions of those words."""
-        return {other: places for other in words if (places := self._places(other))}
 
     def _places(self, other: str) -> list[int]:
         """Return the positions of the words of the query that match the word."""
@@ -289,5 +287,5 @@ def same(word: str, other: str) -> bool:
     return min(len(word), len(other)) >= least and word.startswith(other[:least])
 
 
-def _share(name: tuple[str, ...], matching: dict[str, list[int]]) -> float:
-    return sum(word in matching for word in name) / len(name) if name else 0.0
+def _share(name: tuple[str, ...], matching: Set[str]) -> float:
+    return 0.0 if matching.isdisjoint(name) else sum(map(matching.__contains__, name)) / len(name)
