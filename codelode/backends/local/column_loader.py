@@ -88,6 +88,7 @@ class ColumnLoader:
             codes={name: codes.items for name, codes in self._codes.items()},
             is_alive=self._is_alive.items,
             vectors=self._vectors.parts,
+            coarse=self._vectors.coarse,
             scales=self._scales.items,
         )
 
@@ -186,7 +187,7 @@ class ColumnLoader:
             return
         self._shared_version = version
         positions = np.searchsorted(all_rows, rows[kept])
-        if not self._vectors.share(found.vectors, kept, positions):
+        if not self._vectors.share(found, kept, positions):
             _log.warning("shared_vectors_ignored", folder=str(self._folder))
             return
         others: list[GrowingArray[Any]] = [self._is_alive, self._scales, *self._codes.values()]

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from codelode import globs
 from codelode.access import EVERYTHING, Visibility
 from codelode.backends.local import tables
+from codelode.backends.local.coarse_vectors import CoarseVectors
 from codelode.backends.local.database import State
 from codelode.backends.local.dictionary import Codes, Dictionary, Mask
 from codelode.model import FileKey, Filters, RefName, RepositoryName
@@ -88,6 +89,7 @@ class ColumnTable:
     codes: dict[str, Codes]  # by names of the dictionaries
     is_alive: Mask
     vectors: tuple[npt.NDArray[np.int8], ...]  # each (rows, dim); together they have all rows
+    coarse: CoarseVectors | None  # of the first rows; None: there are few
     scales: npt.NDArray[np.float32]  # 1 / length of the vector; 0: no vector
     _inside: dict[Filters, Mask] = field(default_factory=dict, init=False)
     _visible: dict[str, Mask] = field(default_factory=dict, init=False)  # by digest

@@ -7,8 +7,10 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from codelode.backends.local.coarse_vectors import CoarseVectors
 from codelode.backends.local.column_table import Positions, at_positions
 from codelode.backends.local.dictionary import Mask
+from codelode.backends.local.shared_vectors import SharedVectors
 
 #: Number of vectors that are compared at once.
 _ROWS_PER_COMPARISON = 4_096
@@ -62,6 +64,7 @@ class VectorColumn:
 
     def __init__(self, dim: int) -> None:
         self._shared = np.zeros((0, dim), np.int8)
+        self.coarse: CoarseVectors | None = None  # the codes of the shared ones, if there are many
         self._own = GrowingArray(np.zeros((0, dim), np.int8))
 
     @property
@@ -77,18 +80,15 @@ class VectorColumn:
         count = len(self._shared)
         kept = [self._shared[mask[:count]], self._own.items[mask[count:]]]
         self._shared, self._own = self._shared[:0], GrowingArray(np.concatenate(kept))
+        self.coarse = None
 
-    def share(
-        self,
-        vectors: npt.NDArray[np.int8],
-        kept: Positions,
-        positions: Positions,
-    ) -> bool:
+    def share(self, found: SharedVectors, kept: Positions, positions: Positions) -> bool:
         """Use the vectors of the shared file for the first rows; return whether that was done.
 
-        The vectors at `kept` move to `positions`, of which those below `len(vectors)` are in the
-        file. Nothing changes if the file has another vector there.
+        The vectors at `kept` move to `positions`, of which those below `len(found.vectors)` are in
+        the file. Nothing changes if the file has another vector there.
         """
+        vectors = found.vectors
         count = int(np.searchsorted(positions, len(vectors)))
         for start in range(0, count, _ROWS_PER_COMPARISON):
             some = slice(start, min(start + _ROWS_PER_COMPARISON, count))
@@ -97,4 +97,5 @@ class VectorColumn:
                 return False
         later = at_positions((self._shared, self._own.items), kept[count:])
         self._shared, self._own = vectors, GrowingArray(np.concatenate(later))
+        self.coarse = CoarseVectors(found.codes) if found.codes else None
         return True

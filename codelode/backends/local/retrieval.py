@@ -1,9 +1,11 @@
 """Retrieve the best rows by keywords, the nearest rows by vector, and files by trigrams.
 
-Filters are a mask over the rows. Vectors are compared one by one, inside the mask only. The keyword
-index is queried without filters as long as enough of its hits are expected inside the mask, because
-its own filters take longer than a few more hits; otherwise with the filters that it has as fields,
-or with the row numbers themselves where that costs less than dropping the hits outside of the mask.
+Filters are a mask over the rows. Vectors are compared one by one, inside the mask only; of many,
+only those that are probably near (`coarse_vectors`) and those that are too new for this. The
+keyword index is queried without filters as long as enough of its hits are expected inside the mask,
+because its own filters take longer than a few more hits; otherwise with the filters that it has as
+fields, or with the row numbers themselves where that costs less than dropping the hits outside of
+the mask.
 The text of a file is read from the database, its refs and language from the columns.
 """
 
@@ -63,6 +65,14 @@ WIDENING = 8
 #: If less than this fraction of the rows is inside the filters, only their vectors are compared.
 SPARSE = 1 / 4
 
+#: Number of vectors that are found by their codes and compared again with 8 bits, relative to the
+#: number that is wanted, and its minimum inside the filters. Of the 72 nearest of 109,000 vectors,
+#: 0.01 % are missing, and 0.07 % with 7 instead of 15. Comparing more than the last fraction of all
+#: would take longer than comparing all.
+COARSE = 15
+MIN_COARSE = 5
+MAX_COARSE = 1 / 8
+
 #: Minimum number of vectors for which several threads are used. One thread compares 121,000 in
 #: 1.5 ms. Several would save no time there, because words are looked up on another core meanwhile.
 MANY = 500_000
@@ -95,10 +105,10 @@ def nearest(columns: ColumnTable, vector: Vector, mask: Mask, count: int) -> lis
     if inside == 0:
         return []
     query = tables.quantised(vector[None])
-    if inside < SPARSE * len(mask):
-        found = np.flatnonzero(mask)
+    found = _worth_comparing(columns, vector, mask, count)
+    if found is not None:
         cosines = _products(query, at_positions(columns.vectors, found)) * columns.scales[found]
-        nearest = found[_largest(cosines, min(count, inside))]
+        nearest = found[_largest(cosines, min(count, len(found)))]
     else:
         cosines = _products(query, columns.vectors) * columns.scales
         if inside < len(mask):
@@ -106,6 +116,28 @@ def nearest(columns: ColumnTable, vector: Vector, mask: Mask, count: int) -> lis
         nearest = _largest(cosines, min(count, inside))
     positions: list[int] = nearest.tolist()
     return positions
+
+
+def _worth_comparing(
+    columns: ColumnTable, vector: Vector, mask: Mask, count: int
+) -> npt.NDArray[np.intp] | None:
+    """Return the positions inside the mask that may be among the nearest, ascending; None: all.
+
+    If the codes find few inside the mask, its vectors are less near than others, and are compared
+    one by one.
+    """
+    share = float(np.count_nonzero(mask) / len(mask))
+    if share < SPARSE:
+        return np.flatnonzero(mask)
+    wanted = math.ceil(COARSE * count / share)
+    if columns.coarse is None or wanted > MAX_COARSE * len(mask):
+        return None
+    near = columns.coarse.near(vector, wanted)
+    near = near[mask[near]]
+    if len(near) < MIN_COARSE * count:
+        return None
+    later = np.flatnonzero(mask[len(columns.coarse) :]) + len(columns.coarse)
+    return np.concatenate([near, later])
 
 
 def _products(

@@ -1,10 +1,11 @@
 """Keep the 8-bit vectors in a file that all readers map, so that they are in memory only once.
 
-The file is derived from the database and has the number and the vector of each row. Row numbers are
-not reused and a stored vector never changes, so the file stays valid when rows are deleted or
-added; it lacks the added ones. A reader first compares the file with what it has read from the
-database, so a damaged file, or that of another database, is ignored. The writer never changes the
-file but replaces it atomically, so a reader may go on using the old one.
+The file is derived from the database and has the number and the vector of each row. If there are
+many rows, it also has their codes (`coarse_vectors`), so that all readers find the same. Row
+numbers are not reused and a stored vector never changes, so the file stays valid when rows are
+deleted or added; it lacks the added ones. A reader first compares the file with what it has read
+from the database, so a damaged file, or that of another database, is ignored. The writer never
+changes the file but replaces it atomically, so a reader may go on using the old one.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import mmap
 import os
 import sqlite3
 import struct
+import zlib
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from codelode.backends.local import coarse_vectors
 from codelode.files import open_private
 
 FILE_NAME = "vectors.map"
@@ -32,10 +35,10 @@ MIN_CHANGED = 4_096
 #: Number of rows that are read and written at once.
 _ROWS_PER_WRITE = 4_096
 
-#: The header: a magic number, the number of rows, and the dimensions. The vectors begin at a cache
-#: line, and the row numbers follow them.
-_MAGIC = b"vectors1"
-_HEADER = struct.Struct("<8sQQ")
+#: The header: a magic number, the number of rows, the dimensions, and the length and checksum of
+#: the codes. The vectors begin at a cache line, and the row numbers and the codes follow them.
+_MAGIC = b"vectors2"
+_HEADER = struct.Struct("<8sQQQI")
 _HEADER_BYTES = 64
 
 _CHANGED = "SELECT count(*), coalesce(sum(row <= ?), 0) FROM chunks"
@@ -47,6 +50,7 @@ class SharedVectors(NamedTuple):
 
     rows: npt.NDArray[np.int64]  # ascending
     vectors: npt.NDArray[np.int8]  # (rows, dim)
+    codes: memoryview  # of the vectors, see `coarse_vectors`; empty if there are too few vectors
 
 
 def version(folder: Path) -> tuple[int, int] | None:
@@ -67,14 +71,18 @@ def opened(folder: Path, *, dim: int) -> SharedVectors | None:
         return None
     if len(data) < _HEADER_BYTES:
         return None
-    magic, count, found_dim = _HEADER.unpack_from(data)
-    if (magic, found_dim, len(data)) != (_MAGIC, dim, _HEADER_BYTES + count * (dim + 8)):
+    magic, count, found_dim, size, checksum = _HEADER.unpack_from(data)
+    end = _HEADER_BYTES + count * (dim + 8)
+    if (magic, found_dim, len(data)) != (_MAGIC, dim, end + size):
+        return None
+    codes = memoryview(data)[end:]
+    if zlib.crc32(codes) != checksum:  # it is damaged
         return None
     vectors = np.frombuffer(data, np.int8, count * dim, _HEADER_BYTES)
     rows = np.frombuffer(data, "<i8", count, _HEADER_BYTES + count * dim)
     if not np.all(rows[1:] > rows[:-1]):  # it is damaged
         return None
-    return SharedVectors(rows, vectors.reshape(count, dim))
+    return SharedVectors(rows, vectors.reshape(count, dim), codes)
 
 
 def renew(folder: Path, connection: sqlite3.Connection, *, dim: int) -> bool:
@@ -109,11 +117,16 @@ def remove(folder: Path) -> None:
 def _write(path: Path, connection: sqlite3.Connection, *, count: int, dim: int) -> None:
     rows: list[int] = []
     with open_private(path) as out:
-        out.write(_HEADER.pack(_MAGIC, count, dim).ljust(_HEADER_BYTES, b"\0"))
+        out.write(bytes(_HEADER_BYTES))
         cursor = connection.execute(_VECTORS)
         while found := cursor.fetchmany(_ROWS_PER_WRITE):
             rows.extend(row for row, _ in found)
             out.writelines(vector for _, vector in found)
         out.write(np.array(rows, "<i8").tobytes())
+        out.flush()
+        codes = coarse_vectors.made(path, offset=_HEADER_BYTES, shape=(count, dim))
+        out.write(codes)
+        out.seek(0)
+        out.write(_HEADER.pack(_MAGIC, count, dim, len(codes), zlib.crc32(codes)))
         out.flush()
         os.fsync(out.fileno())

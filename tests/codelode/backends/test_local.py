@@ -27,6 +27,7 @@ from codelode.backends.local import (
     LocalChunkSearch,
     LocalChunkStore,
     chunk_cache,
+    coarse_vectors,
     column_loader,
     database,
     keyword_index,
@@ -418,6 +419,60 @@ def test_vectors_whose_last_row_number_is_damaged_are_written_again(writer, fold
     writer.replace([file("new.py", "shared")])
     writer.maintain()
     assert shared_vectors.version(folder) != damaged
+
+
+@pytest.fixture
+def coded(writer, monkeypatch, shares_all):
+    """Store 3,000 random vectors, near one direction in `a.py` and far from it in `b.py`."""
+    monkeypatch.setattr(coarse_vectors, "MIN_ROWS", 1_000)
+    vectors = np.random.default_rng(7).standard_normal((3_000, DIM)).astype(np.float32)
+    vectors[:2_000, 0], vectors[2_000:, 0] = 2, -2
+    for path, some in (("a.py", vectors[:2_000]), ("b.py", vectors[2_000:])):
+        of = file(path, *(f"{path} {number}" for number in range(len(some))))
+        writer.replace([replace(of, vectors=some)])
+    writer.maintain()
+    return vectors
+
+
+def _has_codes(search):
+    return search._opened.snapshots._newest.columns.coarse is not None
+
+
+async def _are_nearest(search, vectors, filters=None):
+    """Assert that the nearest of the vectors are found for some queries near `a.py`."""
+    for query in np.random.default_rng(8).standard_normal((10, DIM)).astype(np.float32):
+        query[0] = 2
+        cosines = vectors @ query / np.linalg.norm(vectors, axis=1) / np.linalg.norm(query)
+        found = await search.hybrid(
+            HybridQuery("", query, filters or Filters(), 5, visible=EVERYTHING)
+        )
+        got = sorted((hit.similarity for hit in found), reverse=True)
+        assert got == pytest.approx(np.sort(cosines)[::-1][:5], abs=2e-3)
+
+
+async def test_the_nearest_of_many_vectors_are_found_by_their_codes(coded, writer, search):
+    await _are_nearest(search, coded)
+    assert _has_codes(search)
+
+    added = np.random.default_rng(9).standard_normal((100, DIM)).astype(np.float32)
+    of = file("new.py", *(f"new {number}" for number in range(100)))
+    writer.replace([replace(of, vectors=added), gone("b.py")])
+    await _are_nearest(search, np.concatenate([coded[:2_000], added]))
+    assert _has_codes(search)
+
+
+async def test_the_nearest_inside_filters_are_found_where_others_are_nearer(coded, search):
+    await _are_nearest(search, coded[2_000:], Filters(paths=("b.py",)))
+    assert _has_codes(search)
+
+
+async def test_vectors_with_damaged_codes_are_ignored(coded, folder, search):
+    path = folder / shared_vectors.FILE_NAME
+    data = path.read_bytes()
+    path.write_bytes(data[:-9] + bytes([data[-9] ^ 1]) + data[-8:])
+
+    await _are_nearest(search, coded)
+    assert _shared(search) == [(3_000, False)]
 
 
 async def test_a_full_disk_leaves_the_vectors_with_the_readers(

@@ -96,7 +96,7 @@ def test_the_filters_name_every_kind_and_category(codelode):
 
 #: Modules that only the server needs, or whose import takes longer than a search.
 SERVER_LIBRARIES = (
-    *("celery", "git", "httpx", "mcp", "numpy", "ollama", "pydantic", "redis", "simsimd"),
+    *("celery", "faiss", "git", "httpx", "mcp", "numpy", "ollama", "pydantic", "redis", "simsimd"),
     *(
         "sqlite3",
         "structlog",
