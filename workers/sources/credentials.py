@@ -16,6 +16,7 @@ import asyncio
 import base64
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import structlog
@@ -27,11 +28,11 @@ from codelode.host_permissions import address
 from codelode.model import Repository
 from codelode.sources import Connection, HostKind
 from codelode.ssh_keys import check_private_key
-from workers.sources import apps, github
 from workers.sources.declared import SourcesFile, owner_of
-from workers.sources.http import Host
-from workers.sources.pages import Pages
-from workers.sources.reading import read_host
+
+if TYPE_CHECKING:
+    from workers.sources import apps
+    from workers.sources.http import Host
 
 log = structlog.get_logger("workers")
 
@@ -126,6 +127,11 @@ def _over_ssh(connection: Connection, ssh_url: str, url: str) -> tuple[str, str]
 
 
 async def _made(connection: Connection, private_key: str, now: float) -> apps.Token:
+    # Imported here, because they bring an HTTP client, and few workers ask a host for tokens.
+    from workers.sources import apps, github
+    from workers.sources.pages import Pages
+    from workers.sources.reading import read_host
+
     async def request_token(host: Host) -> apps.Token:
         rest = github.rest(connection)
         wanted = {"contents": "read"}
