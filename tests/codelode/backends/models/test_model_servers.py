@@ -235,15 +235,24 @@ USES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("use", USES.values(), ids=USES)
-def test_connections_are_closed_with_their_last_user(kind, model_server, tmp_path, use):
+def test_connections_are_closed_with_their_last_user(kind, model_server, tmp_path):
+    """Each use has a process of its own, forked from one that has imported the client."""
     script = (
-        "import gc\n"
+        "import gc, os, sys\n"
         "from concurrent.futures import ThreadPoolExecutor\n"
         "from functools import partial\n"
         "from codelode.backends import registry\n"
+        f"from codelode.backends.models import {kind}\n"
         "from codelode.settings import load\n"
-        f"settings = load()\n{use}\ngc.collect()\n"
+        "settings = load()\n"
+        f"for name, use in {USES!r}.items():\n"
+        "    if not os.fork():\n"
+        "        exec(use)\n"
+        "        gc.collect()\n"
+        "        sys.exit()\n"
+        "    status = os.waitstatus_to_exitcode(os.wait()[1])\n"
+        "    if status:\n"
+        "        sys.exit(f'{name}: {status}')\n"
     )
     named = {
         "EMBEDDER": kind,
@@ -267,7 +276,8 @@ def test_connections_are_closed_with_their_last_user(kind, model_server, tmp_pat
     )
 
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert model_server.calls
+    assert model_server.asked("/embed", "/embeddings") == 3
+    assert model_server.asked("/generate", "/chat/completions") == 8
 
 
 # Bad days
