@@ -60,6 +60,8 @@ def made(file: Path, *, offset: int, shape: tuple[int, int]) -> bytes:
         return b""
     vectors = np.memmap(file, np.int8, "r", offset, shape)
     faiss = _faiss()
+    # Several threads save no time here, and wait actively while others use the cores.
+    faiss.omp_set_num_threads(1)
     index = faiss.IndexPQFastScan(dim, dim // _WIDTH, _CODE_BITS, faiss.METRIC_INNER_PRODUCT)
     index.pq.cp.niter = _ITERATIONS
     index.train(_unit(vectors[:: max(1, rows // _SAMPLE)]))
