@@ -2,7 +2,7 @@
 
 import click
 
-from gateway.app import main
+from codelode import garbage
 
 
 @click.command()
@@ -14,6 +14,9 @@ from gateway.app import main
 )
 def gateway(*, tls_terminated_by_proxy: bool) -> None:
     """Serve until SIGTERM or SIGINT, with the settings of the environment."""
+    with garbage.postponed():
+        from gateway.app import main
+
     main(**({"tls_terminated_by_proxy": True} if tls_terminated_by_proxy else {}))
 
 

@@ -367,10 +367,12 @@ async def serve(settings: Settings) -> None:
     asked_to_stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked_to_stop.set)
-    dependencies = connected(settings)
-    gateway = Gateway(dependencies)
+    with garbage.postponed():
+        dependencies = connected(settings)
+        gateway = Gateway(dependencies)
     try:
-        await gateway.start()
+        with garbage.postponed():  # imports the faces over HTTP
+            await gateway.start()
         garbage.settle()
         await asked_to_stop.wait()
         await gateway.stop()

@@ -12,6 +12,7 @@ import socket
 import sys
 from pathlib import Path
 
+from codelode import garbage
 from codelode.files import make_private
 from codelode.settings import Settings, load
 from codelode.stages import PULL, STAGES, served
@@ -50,8 +51,9 @@ def _run_worker(name: str, concurrency: int | None) -> int:
     server, which takes a third of a worker's start-up time. `quiet` suppresses the banner, so that
     the log is JSON from its first line.
     """
-    from workers import confined
-    from workers.delivery.app import app
+    with garbage.postponed():
+        from workers import confined
+        from workers.delivery.app import app
 
     stage = BY_NAME[name]
     if stage is PULL:

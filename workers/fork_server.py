@@ -11,7 +11,6 @@ server ends when the socket is closed, and the workers end with the server.
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import select
@@ -23,6 +22,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import NamedTuple
 
+from codelode import garbage
 from workers import call_server
 from workers.process import die_with_parent, show
 
@@ -57,10 +57,9 @@ def serve(preloaded: Sequence[str] = PRELOADED) -> list[str]:
     The forked process has its own session and the arguments in `sys.argv`, and writes its output to
     the log of the request. The server itself exits when the socket is closed.
     """
-    for module in preloaded:
-        import_module(module)
-    gc.collect()
-    gc.freeze()  # else the collector writes to the pages that the workers share
+    with garbage.postponed():  # the collector must not write to the pages that the workers share
+        for module in preloaded:
+            import_module(module)
     server, channel = os.getpid(), socket.socket(fileno=os.dup(0))
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake)

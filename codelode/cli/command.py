@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from codelode import __version__
+from codelode import __version__, garbage
 from codelode.cli.fields import in_own_terms
 from codelode.environment import wants_colours
 from codelode.errors import CodelodeError, InvalidQuery
@@ -190,7 +190,8 @@ class Commands(click.Group):
         found = SUBCOMMANDS.get(cmd_name)
         if found is None:
             return super().get_command(ctx, cmd_name)
-        module = import_module(f"codelode.cli.{found.module}")
+        with garbage.postponed():
+            module = import_module(f"codelode.cli.{found.module}")
         command: click.Command = getattr(module, found.function or cmd_name)
         return command
 
