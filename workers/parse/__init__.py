@@ -25,7 +25,7 @@ from workers.parse.own_queries import OwnQueries
 __all__ = ["HEAD_BYTES", "PARSER_VERSION", "OwnQueries", "decode", "guard", "own_queries", "parse"]
 
 #: Part of every cache key of a parse; raise it whenever any input could parse differently.
-PARSER_VERSION = "16"
+PARSER_VERSION = "17"
 
 #: Larger files are cut as text, bytes: a tree takes about 30 times the memory of its text.
 MAX_TREE_BYTES = 4_000_000

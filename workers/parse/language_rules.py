@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from codelode.model import Kind
-from workers.parse import exports, infrastructure
+from workers.parse import attributes, exports, infrastructure
 from workers.parse.ecosystems import (
     c,
     csharp,
@@ -59,7 +59,7 @@ _COMPONENT = Rules(
     },
 )
 _JVM = Rules(resolve=jvm.resolve, packages=jvm.packages, rivals=jvm.EXTENSIONS)
-_C = Rules(resolve=c.resolve)
+_C = Rules(resolve=c.resolve, masked=attributes.masked)
 _STYLES = Rules(resolve=paths.by_path("", ".scss", ".css", roots=()))
 _LINKS = Rules(references=markdown.references, resolve=markdown.resolve)
 _UNDERSCORE = Rules(is_exported=exports.no_leading_underscore)

@@ -59,11 +59,12 @@ def read(
     own: OwnQuery | None = None,
 ) -> Reading | None:
     """Read `lines` by the grammar of the language; None if there is none or it would crash."""
-    tree = grammars.tree(language.grammar or "", infrastructure.masked(lines.data, family))
+    rules = rules_of(language.name)
+    masked = rules.masked(lines.data) if rules.masked else lines.data
+    tree = grammars.tree(language.grammar or "", infrastructure.masked(masked, family))
     if tree is None:
         return None
     root = tree.root_node
-    rules = rules_of(language.name)
     errors = grammars.errors(tree)
     if errors.widest > MAX_ERROR_CHILDREN:
         return Reading(root, errors=errors.count)

@@ -46,5 +46,6 @@ class Rules:
     rivals: tuple[str, ...] = ()  # extensions for which a name refers to the nearest such file
 
     # Files
+    masked: Callable[[bytes], bytes] | None = None  # text of a file → what the grammar reads of it
     sections: Mapping[str, str] = field(default_factory=dict)  # node type → default language
     is_minified_often: bool = False  # files with very long lines are left out
