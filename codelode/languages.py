@@ -63,7 +63,7 @@ _XML_HEAD = re.compile(rb"\s*(?:\xef\xbb\xbf)?<(?:\?xml|!DOCTYPE TS)")
 def detect(path: str, head: bytes = b"") -> Language:
     """Return the language of a file by name, then extension, then `#!` line; else `text`.
 
-    `head`, the first kilobytes of the content, decides about `.h`, `.m` and `.ts`; without it they
+    `head`, the beginning of the content, decides about `.h`, `.m` and `.ts`; without it they
     are C, Objective-C and TypeScript.
     """
     name = path.rsplit("/", 1)[-1]

@@ -34,7 +34,7 @@ from codelode.model import RefName, RepositoryName, Revision, Run, embedding_tex
 from codelode.settings import Settings
 from codelode.stages import has_language_model
 from workers.enrich import MAX_ANSWER_TOKENS, prompts
-from workers.parse import HEAD_BYTES, guard, parse
+from workers.parse import DETECTED_BYTES, guard, parse
 from workers.services import Services
 
 #: Processor time for the sample, seconds: 4,000 files on one core (docs/measurements.md).
@@ -117,7 +117,7 @@ def survey(run: Run, manifest: FileManifest, ref: RefName, services: Services) -
         if reason:
             reasons[_kind(reason)] += 1
         else:
-            files[languages.detect(item.path, data[:HEAD_BYTES]).name].append(item)
+            files[languages.detect(item.path, data[:DETECTED_BYTES]).name].append(item)
     removals = sum(item.is_removal and item.path not in left_out for item in manifest.items)
     by_language = {language: tuple(items) for language, items in files.items()}
     return Survey(ref, manifest.revision, by_language, _listed(reasons), removals)

@@ -22,10 +22,22 @@ from workers.parse.lines import Lines
 from workers.parse.nesting import MAX_COLUMNS, is_too_deep
 from workers.parse.own_queries import OwnQueries
 
-__all__ = ["HEAD_BYTES", "PARSER_VERSION", "OwnQueries", "decode", "guard", "own_queries", "parse"]
+__all__ = [
+    "DETECTED_BYTES",
+    "PARSER_VERSION",
+    "OwnQueries",
+    "decode",
+    "guard",
+    "own_queries",
+    "parse",
+]
 
 #: Part of every cache key of a parse; raise it whenever any input could parse differently.
-PARSER_VERSION = "17"
+PARSER_VERSION = "18"
+
+#: Number of bytes at the start of a file by which its language is detected. A header of C++ may
+#: begin with a licence and pages of comments.
+DETECTED_BYTES = 65_536
 
 #: Larger files are cut as text, bytes: a tree takes about 30 times the memory of its text.
 MAX_TREE_BYTES = 4_000_000
@@ -39,7 +51,7 @@ def parse(data: bytes, *, path: str, own: OwnQueries = own_queries.NONE) -> Pars
     """
     decoded = read(data)
     head = decoded.text[:HEAD_BYTES]
-    language = languages.detect(path, head.encode())
+    language = languages.detect(path, decoded.utf8[:DETECTED_BYTES])
     category = languages.category(path, head, language=language)
     family = family_of(path)
     return _with_grammar(decoded, language, category, family, own) or _as_text(

@@ -510,3 +510,10 @@ def test_a_function_whose_name_a_macro_makes_has_the_argument_as_its_name():
     )
     symbols = parse(text, path="vec.c").symbols
     assert [(one.name, one.start_line) for one in symbols] == [("New", 1), ("Box", 5)]
+
+
+def test_a_header_of_cpp_is_recognised_after_pages_of_comments():
+    comment = "// How to define an action.\n" * 1_000
+    text = f"{comment}#ifndef A_H\n#define A_H\nnamespace a {{\nclass Act {{}};\n}}\n#endif\n"
+
+    assert parse(text.encode(), path="include/act.h").language == "cpp"
