@@ -220,13 +220,22 @@ CASES = {
               def z; end
             end
             def _q?; end
+            attr_reader :host, :port
+            private attr_writer :_secret
+            mattr_accessor :logger, default: nil
+            class_attribute :layout
+            define_method(:run) { |x| x }
+            alias_method :go, :run
+            peer.attr_reader :none
           end
           class A::B; end
         end
         def top; end
         """,
         "+module M; +class M.Foo; +constant M.Foo.K; +method M.Foo.initialize;"
-        "+method M.Foo.create; +method M.Foo.z; method M.Foo._q?; +class M.A.B; +function top",
+        "+method M.Foo.create; +method M.Foo.z; method M.Foo._q?; +method M.Foo.host;"
+        "+method M.Foo.port; method M.Foo._secret; +method M.Foo.logger; +method M.Foo.layout;"
+        "+method M.Foo.run; +method M.Foo.go; +class M.A.B; +function top",
     ),
     "a.php": (
         """

@@ -5,6 +5,12 @@
 (singleton_method name: (_) @name) @definition.method
 (assignment left: (constant) @name) @definition.constant
 (alias name: (_) @name) @definition.method
+(call !receiver method: (identifier) @_attributes
+  arguments: (argument_list (simple_symbol) @name)
+  (#match? @_attributes "^([mc]|thread_[mc])?attr(_internal)?(_reader|_writer|_accessor)?$|^class_attribute$")) @definition.method
+(call !receiver method: (identifier) @_define
+  arguments: (argument_list . (simple_symbol) @name)
+  (#any-of? @_define "define_method" "define_singleton_method" "alias_method")) @definition.method
 
 (call
   !receiver method: (identifier) @_require arguments: (argument_list . (string))
