@@ -52,6 +52,12 @@ _CODE = re.compile(
 #: `server.port`.
 _KEY = re.compile(r"-{0,2}\w+(?:[-.:/]\w+)*+")
 
+#: Matches a mark that joins the parts of a key.
+_KEY_JOINT = re.compile(r"[-._:]")
+
+#: Minimum length of a key in capital letters without such a mark: `EDITOR`.
+VARIABLE_CHARS = 5
+
 #: Quotation marks that may have been copied with a message.
 _QUOTES = "\"'`"
 
@@ -104,6 +110,7 @@ def analysis(text: str) -> Analysis:
         identifiers=identifiers(text),
         kinds=kinds(text),
         verbatim=verbatim(text),
+        key=key(text),
         message=message(text),
         is_change=_CHANGE.match(text.lstrip()) is not None,
         is_question=_QUESTION.match(text.lstrip()) is not None,
@@ -123,6 +130,21 @@ def verbatim(text: str) -> str:
     count = len(stripped.split(maxsplit=VERBATIM_WORDS))
     is_key = _KEY.fullmatch(stripped) is not None and not stripped.isidentifier()
     return stripped if is_key or count >= VERBATIM_WORDS else ""
+
+
+def key(text: str) -> str:
+    """Return the key that the text is, without a colon before it; empty if it is none.
+
+    It may be a flag, an option, or a variable of the environment: `--dry-run`, `server.port`,
+    `maxBodySize`, `:body_limit` → `body_limit`, `EDITOR`, but not `retry` or `src/app.py`.
+    """
+    asked = text.strip().strip(_QUOTES)
+    found = asked.removeprefix(":")
+    if "/" in found or _KEY.fullmatch(found) is None:
+        return ""
+    is_variable = found.isupper() and len(found) >= VARIABLE_CHARS
+    is_joined = _KEY_JOINT.search(found) or _INNER_CAPITAL.search(found)
+    return found if asked != found or is_variable or is_joined else ""
 
 
 def message(text: str) -> tuple[str, ...]:

@@ -138,7 +138,12 @@ def verbatim(group: QueryGroup) -> Scores:
     may_hold = group.containing(text) & ~group.has_category(Category.DOCS) & ~group.repeated
     for at in np.flatnonzero(may_hold).tolist():
         found[at] = is_held(group.chunks[at])
-    return found
+    return np.where(group.key_uses > 0, 1.0, found)
+
+
+def key(group: QueryGroup) -> Scores:
+    """Return 1 if the chunk declares the key that the query is; less if it only reads it."""
+    return group.key_uses
 
 
 def pasted(group: QueryGroup) -> Scores:

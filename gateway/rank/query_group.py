@@ -22,6 +22,7 @@ import numpy.typing as npt
 from codelode.model import Candidate, Category, Chunk
 from codelode.names import Names, compounds, names_of, spelling
 from gateway.messages import longest_run, message
+from gateway.rank import keys
 from gateway.rank.paths import PathWords, path_words, repository_words
 from gateway.state import Analysis
 
@@ -47,6 +48,9 @@ PAIR_CHARS = 5
 #: If there are more, a search for each separator is faster: 5 ms instead of 36 ms in 72 tables of
 #: 6 kB of digits. Values of 16 and 32 are not faster.
 MAX_LOOKED_AT = 8
+
+#: Share of the worth of a key in a configuration file. Chosen by hand.
+HALF = 0.5
 
 #: Separators of two adjacent words of prose or of a name.
 SEPARATORS = ("", " ", "_", "-", ".")
@@ -150,6 +154,27 @@ class QueryGroup:
             for chunk in self.chunks
         )
         return np.fromiter(runs, float) / len(words)
+
+    @cached_property
+    def key_uses(self) -> Scores:
+        """Return how each chunk uses the key that the query is; 0 for a document.
+
+        Also 0 for a test if another file uses the key. If the name is defined outside of tests,
+        only code that reads a variable of the environment counts.
+        """
+        key = self.analysis.key
+        if not key:
+            return np.zeros(len(self.candidates))
+        uses = np.fromiter((keys.use(key, chunk.content) for chunk in self.chunks), float)
+        uses[self.has_category(Category.DOCS)] = 0.0
+        uses[self.has_category(Category.CONFIGURATION)] *= HALF
+        is_source = ~self.has_category(Category.TEST)
+        if (uses[is_source] > 0).any():
+            uses = np.where(is_source, uses, 0.0)
+        defines = np.fromiter((names.symbol in self.identifiers for names in self.names), bool)
+        if (defines & is_source).any():
+            uses = np.where(key.isupper() & (uses == keys.DECLARED), uses, 0.0)
+        return uses
 
     @cached_property
     def repeated(self) -> Flags:

@@ -29,6 +29,7 @@ WEIGHTS: dict[Feature, float] = {
     features.stem_said: 2.3,
     features.symbol: 1.1,
     features.verbatim: 11.0,
+    features.key: 6.0,  # +
     features.pasted: 6.0,  # +
     features.as_written: 2.0,
     features.definition: 2.5,

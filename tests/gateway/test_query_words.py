@@ -85,6 +85,28 @@ def test_a_message_or_a_key_is_searched_as_it_is_written(query, expected):
 
 
 @pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("--dry-run", "--dry-run"),
+        ("--future", "--future"),
+        ("'server.port'", "server.port"),
+        (":body_limit", "body_limit"),
+        ("max_body_size", "max_body_size"),
+        ("keepAliveTimeout", "keepAliveTimeout"),
+        ("EDITOR", "EDITOR"),
+        ("SSL_CERT_FILE", "SSL_CERT_FILE"),
+        ("JSON", ""),
+        ("retry", ""),
+        ("src/app.py", ""),
+        ("class HTTPServer", ""),
+        ("set the body_limit", ""),
+    ],
+)
+def test_a_flag_an_option_or_a_variable_is_a_key(query, expected):
+    assert analysis(query).key == expected
+
+
+@pytest.mark.parametrize(
     ("query", "is_change"),
     [
         ("Fix crash when the header is empty", True),

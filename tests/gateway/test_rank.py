@@ -8,7 +8,7 @@ import pytest
 from codelode.model import Candidate, Category, Kind
 from codelode.names import names_of
 from gateway.analyze.query import analysis
-from gateway.rank import features
+from gateway.rank import features, keys
 from gateway.rank.fused import ranks
 from gateway.rank.linear import ranked, same_file
 from gateway.rank.paths import stem_of
@@ -278,6 +278,51 @@ def test_a_test_that_repeats_a_message_of_a_source_has_no_share_of_it(candidate)
     assert feature(features.verbatim, query, test, source) == [0.0, 0.0]
     assert feature(features.pasted, query, test) == [1.0]
     assert feature(features.verbatim, query, test) == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "value"),
+    [
+        ("history-limit", '\t{ .name = "history-limit",\n\t  .type = NUMBER }', keys.DECLARED),
+        ("auto_https", '\tcase "auto_https":', keys.DECLARED),
+        ("proxyPort", "  'proxyPort': 80,", keys.DECLARED),
+        ("body_limit", "  :body_limit => 1", keys.DECLARED),
+        ("body_limit", "config[:body_limit]", keys.READ),
+        ("history-limit", 'n = get(options, "history-limit");', keys.READ),
+        ("grace_period", 'Grace Duration `json:"grace_period,omitempty"`', keys.READ),
+        ("max_size", "    max_size: usize = 10,", keys.ASSIGNED),
+        ("max_size", "max_size = 10", keys.ASSIGNED),
+        ("max_size", "run(\n  max_size=max_size)", 0.0),
+        ("history-limit", "// The history-limit may be changed.", 0.0),
+        ("history-limit", 'get("history-limits"); get("no-history-limit")', 0.0),
+        ("HTTP_PROXY", 'let proxy = lookup("HTTP_PROXY")', keys.READ),
+        ("HTTP_PROXY", 'proxy = os.environ.get("HTTP_PROXY")', keys.DECLARED),
+        ("HTTP_PROXY", "if (process.env.HTTP_PROXY) {", keys.READ),
+        ("HTTP_PROXY", 'curl -x "${HTTP_PROXY:-none}"', keys.READ),
+        ("--dry-run", 'option("-n", "--dry-run", help="…")', keys.DECLARED),
+        ("--dry-run", 'option("--dry-run [WHEN]")', keys.DECLARED),
+        ("--dry-run", '  {"dry-run", ARG_BOOL},', keys.READ),
+        ("--dry-run", 'has(flags, "dry-run")', keys.ASSIGNED),
+    ],
+)
+def test_code_that_declares_or_reads_a_key_is_recognised(candidate, query, text, value):
+    assert feature(features.key, query, candidate("src/a.x", text)) == [value]
+
+
+def test_a_key_is_sought_in_source_before_tests_and_never_in_documents(candidate):
+    text = 'get("body_limit")'
+    source, test = candidate("a.py", text), candidate("test_a.py", text, category=Category.TEST)
+    docs = candidate("a.md", text, category=Category.DOCS)
+
+    assert feature(features.key, "body_limit", source, test, docs) == [keys.READ, 0.0, 0.0]
+    assert feature(features.key, "body_limit", test, docs) == [keys.READ, 0.0]
+
+
+def test_a_name_that_is_defined_is_no_key_unless_the_environment_is_read(candidate):
+    named = candidate("a.c", "#define CA_FILE 1", symbol="CA_FILE", symbols=("CA_FILE",))
+    quoted, read = candidate("b.c", 'put("CA_FILE")'), candidate("c.c", 'getenv("CA_FILE")')
+
+    assert feature(features.key, "CA_FILE", named, quoted, read) == [0.0, 0.0, keys.DECLARED]
 
 
 def test_tests_within_a_source_file_of_rust_are_tests(candidate):
