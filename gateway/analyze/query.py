@@ -58,6 +58,12 @@ _KEY_JOINT = re.compile(r"[-._:]")
 #: Minimum length of a key in capital letters without such a mark: `EDITOR`.
 VARIABLE_CHARS = 5
 
+#: Matches a URL path, perhaps after a method or with its host and parameters:
+#: `GET https://host/users/123?page=2`.
+_URL_PATH = re.compile(
+    r"(?:[A-Z]{3,7}\s++)?(?:https?://[\w.:-]++)?(?P<path>(?:/[\w.~%@+-]++)++)/?(?:[?#]\S*+)?"
+)
+
 #: Quotation marks that may have been copied with a message.
 _QUOTES = "\"'`"
 
@@ -111,6 +117,7 @@ def analysis(text: str) -> Analysis:
         kinds=kinds(text),
         verbatim=verbatim(text),
         key=key(text),
+        url_path=url_path(text),
         message=message(text),
         is_change=_CHANGE.match(text.lstrip()) is not None,
         is_question=_QUESTION.match(text.lstrip()) is not None,
@@ -145,6 +152,12 @@ def key(text: str) -> str:
     is_variable = found.isupper() and len(found) >= VARIABLE_CHARS
     is_joined = _KEY_JOINT.search(found) or _INNER_CAPITAL.search(found)
     return found if asked != found or is_variable or is_joined else ""
+
+
+def url_path(text: str) -> tuple[str, ...]:
+    """Return the parts of the URL path that the text is: `GET /users/123` → `users`, `123`."""
+    found = _URL_PATH.fullmatch(text.strip().strip(_QUOTES))
+    return tuple(found["path"].split("/")[1:]) if found else ()
 
 
 def message(text: str) -> tuple[str, ...]:

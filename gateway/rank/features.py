@@ -12,6 +12,7 @@ import numpy as np
 
 from codelode.model import Category, Chunk, Kind
 from codelode.names import Names, is_constructor
+from gateway.rank import routes
 from gateway.rank.paths import MAX_DEPTH
 from gateway.rank.query_group import Numbers, QueryGroup, Scores
 from gateway.state import QueryKind
@@ -144,6 +145,18 @@ def verbatim(group: QueryGroup) -> Scores:
 def key(group: QueryGroup) -> Scores:
     """Return 1 if the chunk declares the key that the query is; less if it only reads it."""
     return group.key_uses
+
+
+def route(group: QueryGroup) -> Scores:
+    """Return the share of the URL path in the query that the chunk declares; 0 for a document.
+
+    Also 0 for a test if another file declares it.
+    """
+    path = group.analysis.url_path
+    if not path:
+        return np.zeros(len(group.candidates))
+    found = np.fromiter((routes.declared(path, chunk.content) for chunk in group.chunks), float)
+    return group.outside_tests(found)
 
 
 def pasted(group: QueryGroup) -> Scores:

@@ -166,15 +166,18 @@ class QueryGroup:
         if not key:
             return np.zeros(len(self.candidates))
         uses = np.fromiter((keys.use(key, chunk.content) for chunk in self.chunks), float)
-        uses[self.has_category(Category.DOCS)] = 0.0
         uses[self.has_category(Category.CONFIGURATION)] *= HALF
-        is_source = ~self.has_category(Category.TEST)
-        if (uses[is_source] > 0).any():
-            uses = np.where(is_source, uses, 0.0)
+        uses = self.outside_tests(uses)
         defines = np.fromiter((names.symbol in self.identifiers for names in self.names), bool)
-        if (defines & is_source).any():
+        if (defines & ~self.has_category(Category.TEST)).any():
             uses = np.where(key.isupper() & (uses == keys.DECLARED), uses, 0.0)
         return uses
+
+    def outside_tests(self, scores: Scores) -> Scores:
+        """Return the scores without those of documents, and of tests if another file has one."""
+        is_source = ~self.has_category(Category.TEST, Category.DOCS)
+        is_kept = is_source if (scores[is_source] > 0).any() else ~self.has_category(Category.DOCS)
+        return np.where(is_kept, scores, 0.0)
 
     @cached_property
     def repeated(self) -> Flags:

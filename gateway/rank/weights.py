@@ -30,6 +30,7 @@ WEIGHTS: dict[Feature, float] = {
     features.symbol: 1.1,
     features.verbatim: 11.0,
     features.key: 6.0,  # +
+    features.route: 8.0,  # +
     features.pasted: 6.0,  # +
     features.as_written: 2.0,
     features.definition: 2.5,

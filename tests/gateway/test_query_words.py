@@ -107,6 +107,23 @@ def test_a_flag_an_option_or_a_variable_is_a_key(query, expected):
 
 
 @pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("/users/123", ("users", "123")),
+        ("GET /users/123/", ("users", "123")),
+        ("https://api.example.com:8080/v1/users?page=2#top", ("v1", "users")),
+        ("`/health`", ("health",)),
+        ("https://example.com", ()),
+        ("src/users/app.py", ()),
+        ("read /etc/hosts and print it", ()),
+        ("/users/123: not found", ()),
+    ],
+)
+def test_the_parts_of_a_url_path(query, expected):
+    assert analysis(query).url_path == expected
+
+
+@pytest.mark.parametrize(
     ("query", "is_change"),
     [
         ("Fix crash when the header is empty", True),

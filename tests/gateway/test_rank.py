@@ -325,6 +325,36 @@ def test_a_name_that_is_defined_is_no_key_unless_the_environment_is_read(candida
     assert feature(features.key, "CA_FILE", named, quoted, read) == [0.0, 0.0, keys.DECLARED]
 
 
+@pytest.mark.parametrize(
+    ("path", "text", "share"),
+    [
+        ("/users/123", 'router.get("/users/{id}", show)', 0.95),
+        ("/users/123", "get '/users/:id', to: 'users#show'", 0.95),
+        ("/users/123", '@app.route("/users/<int:id>")', 0.95),
+        ("/users/123", 'mux.HandleFunc("GET /users/{id}", show)', 0.95),
+        ("/users/123", 'r.Route("/users", func() { r.Get("/{id}", show) })', 0.95),
+        ("/api/v1/users", 'app.use("/api/v1", users)', 2 / 3),
+        ("/rails/info/routes", 'get "rails/info/routes" => "rails/info#routes"', 1.0),
+        ("/rails/info/routes", 'require "rails/info"', 0.0),
+        ("/api/v1/users/123", 'app.get("/users")', 0.0),
+        ("/users/123", 'router.get("/{name}", show)', 0.0),
+        ("/users/123", "the path /users/{id} shows a user", 0.0),
+        ("/users/123", 'router.get("/groups/{id}", show)', 0.0),
+    ],
+)
+def test_code_that_declares_a_url_path_is_recognised(candidate, path, text, share):
+    assert feature(features.route, path, candidate("src/a.x", text)) == [pytest.approx(share)]
+
+
+def test_a_route_counts_in_source_before_tests_and_never_in_documents(candidate):
+    text = 'get("/users/1")'
+    source, test = candidate("a.py", text), candidate("test_a.py", text, category=Category.TEST)
+    docs = candidate("a.md", text, category=Category.DOCS)
+
+    assert feature(features.route, "/users/1", source, test, docs) == [1.0, 0.0, 0.0]
+    assert feature(features.route, "/users/1", test, docs) == [1.0, 0.0]
+
+
 def test_tests_within_a_source_file_of_rust_are_tests(candidate):
     given = [
         candidate("a.rs", symbol=symbol, language=language)
