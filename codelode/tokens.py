@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator
+from itertools import pairwise
 from typing import TypeVar
 
 Value = TypeVar("Value")
@@ -33,6 +34,15 @@ _WORD = re.compile(
     r"|\d+"
     r"|[^\W\d_A-Za-z]+"  # scripts without case
 )
+
+#: A character of Chinese, Japanese, or Korean, which have no spaces between words or endings.
+_UNSPACED = (
+    r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f]"
+)
+_UNSPACED_WORDS = re.compile(_UNSPACED + "{3,}")
+
+#: Matches prose in these scripts: probably several words.
+_UNSPACED_PROSE = re.compile(_UNSPACED + "{6,}")
 
 #: Maximum length of an identifier; a longer run is data (base64, minified code).
 MAX_IDENTIFIER_CHARS = 120
@@ -85,7 +95,9 @@ def words(identifier: str) -> list[str]:
 def terms(text: str) -> list[str]:
     """Return the index terms of `text`: the words of each identifier, then the whole identifier.
 
-    `"getUserById(x)"` → `["get", "user", "by", "id", "getuserbyid", "x"]`.
+    `"getUserById(x)"` → `["get", "user", "by", "id", "getuserbyid", "x"]`. The words of texts
+    without spaces are unknown, so each pair of characters is a term as well:
+    `加载配置` → `加载 载配 配置 加载配置`.
     """
     return joined_terms(text).split()
 
@@ -93,6 +105,11 @@ def terms(text: str) -> list[str]:
 def joined_terms(text: str) -> str:
     """Return the index terms of `text`, separated by spaces."""
     return " ".join(filter(None, map(_TERMS.__getitem__, runs(text))))
+
+
+def is_unspaced_prose(text: str) -> bool:
+    """Return whether the text has words without spaces, as `設定はどこで読み込まれますか` does."""
+    return not text.isascii() and _UNSPACED_PROSE.search(text) is not None
 
 
 def may_have(text: str, wanted: Collection[str]) -> bool:
@@ -115,7 +132,15 @@ def _identifier(run: str) -> str:
 
 def _terms(run: str) -> str:
     parts = _words(_identifier(run))
-    return " ".join((*parts, "".join(parts)) if len(parts) > 1 else parts)
+    whole = "".join(parts)
+    several = parts if len(parts) > 1 else ()
+    pairs = () if run.isascii() else _pairs(whole)
+    return " ".join((*several, *pairs, whole))
+
+
+def _pairs(text: str) -> list[str]:
+    """Return the pairs of adjacent characters of scripts without spaces."""
+    return [a + b for found in _UNSPACED_WORDS.findall(text) for a, b in pairwise(found)]
 
 
 def _words(identifier: str) -> tuple[str, ...]:

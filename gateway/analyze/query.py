@@ -136,7 +136,8 @@ def verbatim(text: str) -> str:
         return ""
     count = len(stripped.split(maxsplit=VERBATIM_WORDS))
     is_key = _KEY.fullmatch(stripped) is not None and not stripped.isidentifier()
-    return stripped if is_key or count >= VERBATIM_WORDS else ""
+    is_prose = count >= VERBATIM_WORDS or tokens.is_unspaced_prose(stripped)
+    return stripped if is_key or is_prose else ""
 
 
 def key(text: str) -> str:
@@ -184,7 +185,8 @@ def _is_identifier(text: str) -> bool:
     parts = text.split(maxsplit=2)
     if len(parts) == 2 and parts[0].lower() in DEFINING:
         parts = parts[1:]
-    return len(parts) == 1 and _NAME.fullmatch(parts[0]) is not None
+    is_name = len(parts) == 1 and _NAME.fullmatch(parts[0]) is not None
+    return is_name and not tokens.is_unspaced_prose(parts[0])
 
 
 def kinds(text: str) -> frozenset[Kind]:

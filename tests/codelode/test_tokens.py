@@ -50,6 +50,20 @@ def test_an_identifier_of_one_word_is_one_term():
     assert terms("Reader") == ["reader"]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("加载配置", "加载 载配 配置 加载配置"),
+        ("retry処理中はどこ", "retry 処理中はどこ 処理 理中 中は はど どこ retry処理中はどこ"),
+        ("토큰을", "토큰 큰을 토큰을"),
+        ("配置", "配置"),
+        ("загрузка", "загрузка"),
+    ],
+)
+def test_texts_without_spaces_have_all_pairs_of_their_characters_as_terms(text, expected):
+    assert terms(text) == expected.split()
+
+
 def test_identifiers_come_as_written_with_repeats():
     assert list(identifiers("a._b(A, a) + __c__")) == ["a", "b", "A", "a", "c"]
 

@@ -473,6 +473,12 @@ async def test_a_chunk_without_vector_is_found_by_keywords_only(index):
     assert len(await index.found("shared")) == 1
 
 
+async def test_a_question_without_spaces_finds_text_without_spaces(index):
+    index.store.replace(placed(chunk("a.py", "# 加载配置文件的入口"), chunk("b.py", "# 发送邮件")))
+
+    assert await index.paths("配置文件在哪里加载", None) == ["a.py"]
+
+
 async def test_a_query_without_vector_searches_keywords_only(index):
     index.store.replace(placed(chunk(), chunk("b.py", "else")))
 

@@ -124,6 +124,16 @@ def test_the_parts_of_a_url_path(query, expected):
 
 
 @pytest.mark.parametrize(
+    "query", ["設定はどこで読み込まれますか", "配置文件在哪里加载", "인증토큰검증위치"]
+)
+def test_a_question_without_spaces_is_prose_and_searched_as_it_is_written(query):
+    found = analysis(query)
+
+    assert (found.kind, found.verbatim) == (QueryKind.NATURAL_LANGUAGE, query)
+    assert analysis("加载配置").kind is QueryKind.IDENTIFIER
+
+
+@pytest.mark.parametrize(
     ("query", "is_change"),
     [
         ("Fix crash when the header is empty", True),
