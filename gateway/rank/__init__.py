@@ -27,6 +27,8 @@ MAX_AT_ONCE = 250
 
 UNCHECKED = "confidence was not checked: no candidate has a vector similarity"
 
+AMBIGUOUS = "{place!r} may be in any of {count} files: name its repository or more of its folders"
+
 _RankFunction = Callable[[Analysis, Sequence[Candidate]], tuple[Ranked, ...]]
 
 
@@ -49,8 +51,9 @@ async def rank(state: SearchState, backends: Backends) -> SearchState:
         state = await by_cross_encoder(state, backends.cross_encoder)
     if options.reranker is Reranker.JUDGE:
         state = await by_judge(state, backends.language_model)
-    if state.analysis.frames:
-        state = replace(state, ranking=_by_frames(state.ranking, state.analysis.frames))
+    if frames := state.analysis.frames:
+        state = replace(state, ranking=_by_frames(state.ranking, frames))
+        state = state.remarked(*_ambiguities(state.ranking, frames))
     return await by_copies(state, backends.history) if options.collapse_copies else state
 
 
@@ -100,19 +103,35 @@ def _ranker(state: SearchState) -> _RankFunction:
 def _by_frames(ranking: Sequence[Ranked], frames: Sequence[Frame]) -> tuple[Ranked, ...]:
     """Move the chunks of the frames of a stack trace to the front, in the order of the frames.
 
-    If several chunks define the function, the one with the line of the frame comes first.
+    If several chunks define the function, the one with the line of the frame comes first. If
+    several files have the name, those whose paths are most like that of the frame come first.
     """
     if not ranking:
         return ()
-    found: dict[int, tuple[int, bool]] = {}
+    found: dict[int, tuple[int, bool, int, bool]] = {}
     for at, entry in enumerate(ranking):
         chunk = entry.candidate.chunk
         number = next((n for n, frame in enumerate(frames) if frame.is_in(chunk)), None)
         if number is not None:
-            found[at] = number, not chunk.start_line <= frames[number].line <= chunk.end_line
+            frame, path = frames[number], chunk.path
+            common = min(len(frame.path.lstrip("/")), len(path))
+            is_at_line = chunk.start_line <= frame.line <= chunk.end_line
+            found[at] = number, not is_at_line, -common, common < len(path)
     first = sorted(found, key=lambda at: found[at])
     best = ranking[0].score
     return (
         *(ranking[at].raised(best + len(first) - n, "rank.frame") for n, at in enumerate(first)),
         *(entry for at, entry in enumerate(ranking) if at not in found),
     )
+
+
+def _ambiguities(ranking: Sequence[Ranked], frames: Sequence[Frame]) -> tuple[str, ...]:
+    """Return a remark if the first line of a file that was found is in several files."""
+    chunks = [entry.candidate.chunk for entry in ranking]
+    for frame in frames:
+        files = {(chunk.repository, chunk.path) for chunk in chunks if frame.is_in(chunk)}
+        if files:
+            is_one = len(files) == 1 or frame.function
+            place = f"{frame.path[-100:]}:{frame.line}"
+            return () if is_one else (AMBIGUOUS.format(place=place, count=len(files)),)
+    return ()

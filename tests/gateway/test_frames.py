@@ -172,6 +172,25 @@ async def test_a_line_of_a_file_leads_to_the_chunk_that_holds_it(search, query, 
     assert (await search(query))[0] == first
 
 
+async def test_a_line_that_many_repositories_have_leads_to_all_of_them_with_a_notice(settings):
+    world = World(settings)
+    text = "fn main() {\n    let port = read().unwrap();\n    serve(port);\n}\n"
+    for name in ("acme/cli", "acme/web"):
+        world.index(name, {"src/main.rs": text.replace("port", name[5:])})
+    world.index("acme/kit", {"examples/a/src/main.rs": text, "src/main.rs": "fn main() {}\n"})
+    query = "thread 'main' panicked at src/main.rs:2:23:\ncalled `Option::unwrap()`"
+
+    answer = await service.search(world.dependencies, ASKING, SearchRequest(query=query))
+    found = [(hit.repository, hit.path) for hit in answer.hits]
+
+    assert sorted(found[:2]) == [("acme/cli", "src/main.rs"), ("acme/web", "src/main.rs")]
+    assert found[2] == ("acme/kit", "examples/a/src/main.rs")
+    assert any("'src/main.rs:2' may be in any of 3 files" in one for one in answer.notices)
+    request = SearchRequest(query=query, filters=GivenFilters(repositories=("acme/web",)))
+    answer = await service.search(world.dependencies, ASKING, request)
+    assert (answer.hits[0].repository, answer.notices) == ("acme/web", ())
+
+
 async def test_a_trace_of_another_language_leads_to_its_first_line_that_is_indexed(settings):
     world = World(settings)
     world.index("acme/web", {"web/page.js": PAGE, "web/main.js": "start();\nawait run();\n"})
