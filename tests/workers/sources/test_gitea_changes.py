@@ -59,12 +59,13 @@ class Gitea(CodeHost):
         rows = [one for one in self.rows if one.is_mirror or parameters.get("mode") != "mirror"]
         keys = {"id": lambda one: one.id, "updated": lambda one: one.updated}
         rows.sort(key=keys[parameters["sort"]], reverse=parameters["order"] == "desc")
-        return [self._shown(one) for one in rows]
+        return rows
 
     def _page(self, path, parameters, rows):
         size = min(50, int(parameters["limit"]))
         headers, found = super()._page(path, {**parameters, "per_page": size}, rows)
-        return {**headers, "X-Total-Count": str(len(rows))}, {"ok": True, "data": found}
+        data = [self._shown(one) for one in found]
+        return {**headers, "X-Total-Count": str(len(rows))}, {"ok": True, "data": data}
 
     def _shown(self, row):
         flags = dict.fromkeys(("private", "internal", "fork", "archived", "empty"), False)
