@@ -18,6 +18,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from urllib.parse import quote
@@ -72,6 +73,7 @@ from gateway.api.web.pages import PART
 from gateway.calls import Calls
 from gateway.highlighting import Highlighter
 from gateway.service import limits
+from tests.gateway.test_openapi import FROZEN
 from tests.worlds import World
 
 SEED = 20_261_125
@@ -280,6 +282,7 @@ class Organisation:
         return tuple(self.dice.sample(some[:4], 2) + self.dice.choices(some, k=1)[:1])
 
 
+@cache
 def covers(glob, name):
     """Compare part by part; the globs of this test have `**` at the end alone."""
     if glob.endswith("**"):
@@ -353,7 +356,7 @@ class Served:
         self.port = self._do(self._start(given, str(made.path)))
         self.channel = grpc.insecure_channel(f"127.0.0.1:{self.port}")
         self.http = httpx.Client(base_url=f"http://127.0.0.1:{self._rest.port}/api/v1", timeout=60)
-        described = self.http.get("../openapi.json").json()["paths"]
+        described = json.loads(FROZEN.read_text())["paths"]
         self._operations = {
             operation["operationId"]: (method, path.removeprefix("/api/v1"), operation)
             for path, methods in described.items()

@@ -17,13 +17,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.api.rest import problems
-from gateway.api.rest.app import application
 from tests.contracts.test_faces import TOKEN, Running
 from tests.gateway.test_malformed import TEXTS
+from tests.gateway.test_openapi import FROZEN
 
 jsonschema = pytest.importorskip("jsonschema")
 
-DOCUMENT = json.loads(json.dumps(application().openapi()))
+DOCUMENT = json.loads(FROZEN.read_text())
 #: The stream of events is tested in test_rest.py.
 OPERATIONS = {
     operation["operationId"]: (method.upper(), path, operation)
