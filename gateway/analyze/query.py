@@ -94,6 +94,10 @@ _OF_MESSAGE = re.compile(r"""[:'"(){}\[\]<>=!`%\d]|\.(?!\S)""")
 #: Minimum and maximum number of words of a message whose parts are searched verbatim.
 MESSAGE_WORDS = (4, 60)
 
+#: Minimum length of a line of a snippet that is looked for, and maximum number of such lines.
+LINE_CHARS = 4
+MAX_LINES = 40
+
 #: Maximum number of words of a query that the ranker compares with candidates. A pasted snippet may
 #: have more.
 MAX_WORDS = 64
@@ -118,6 +122,7 @@ def analysis(text: str) -> Analysis:
         verbatim=verbatim(text),
         key=key(text),
         url_path=url_path(text),
+        lines=lines(text),
         message=message(text),
         is_change=_CHANGE.match(text.lstrip()) is not None,
         is_question=_QUESTION.match(text.lstrip()) is not None,
@@ -159,6 +164,13 @@ def url_path(text: str) -> tuple[str, ...]:
     """Return the parts of the URL path that the text is: `GET /users/123` → `users`, `123`."""
     found = _URL_PATH.fullmatch(text.strip().strip(_QUOTES))
     return tuple(found["path"].split("/")[1:]) if found else ()
+
+
+def lines(text: str) -> tuple[str, ...]:
+    """Return the lines of a pasted snippet without indentation; empty if it has only one."""
+    stripped = (line.strip() for line in text.splitlines())
+    found = tuple(line for line in stripped if len(line) >= LINE_CHARS)
+    return found[:MAX_LINES] if len(found) > 1 else ()
 
 
 def message(text: str) -> tuple[str, ...]:

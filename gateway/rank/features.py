@@ -164,6 +164,21 @@ def pasted(group: QueryGroup) -> Scores:
     return np.where(group.repeated, 0.0, group.message_shares)
 
 
+def snippet(group: QueryGroup) -> Scores:
+    """Return the share of the lines of a snippet that the chunk has, whatever their indentation.
+
+    A line counts by its length, because short lines occur in many places.
+    """
+    lines = group.analysis.lines
+    if not lines:
+        return np.zeros(len(group.candidates))
+    total = sum(map(len, lines))
+    return np.fromiter(
+        (sum(len(one) for one in lines if one in chunk.content) / total for chunk in group.chunks),
+        float,
+    )
+
+
 def as_written(group: QueryGroup) -> Scores:
     """Return the share of the query's names that the chunk has; case matters.
 

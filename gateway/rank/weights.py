@@ -32,6 +32,7 @@ WEIGHTS: dict[Feature, float] = {
     features.key: 6.0,  # +
     features.route: 8.0,  # +
     features.pasted: 6.0,  # +
+    features.snippet: 8.0,  # +
     features.as_written: 2.0,
     features.definition: 2.5,
     features.mentioned: 1.7,

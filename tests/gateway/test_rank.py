@@ -355,6 +355,22 @@ def test_a_route_counts_in_source_before_tests_and_never_in_documents(candidate)
     assert feature(features.route, "/users/1", test, docs) == [1.0, 0.0]
 
 
+@pytest.mark.parametrize(
+    ("snippet", "share"),
+    [
+        ("if not pool:\n    return open(pool)", 1.0),
+        ("\t\tif not pool:\n\n\t\t\treturn open(pool)\n}", 1.0),
+        ("if not pool:\n    return open(pole)", 12 / 29),
+        ("while pool:\n    pool.close()", 0.0),
+        ("return open(pool)", 0.0),
+    ],
+)
+def test_a_snippet_is_found_by_its_lines_whatever_their_indentation(candidate, snippet, share):
+    text = "def get(self):\n        if not pool:\n            return open(pool)\n"
+
+    assert feature(features.snippet, snippet, candidate("a.py", text)) == [pytest.approx(share)]
+
+
 def test_tests_within_a_source_file_of_rust_are_tests(candidate):
     given = [
         candidate("a.rs", symbol=symbol, language=language)
