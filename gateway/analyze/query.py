@@ -58,6 +58,9 @@ _KEY_JOINT = re.compile(r"[-._:]")
 #: Minimum length of a key in capital letters without such a mark: `EDITOR`.
 VARIABLE_CHARS = 5
 
+#: Matches a message of two words.
+_SHORT_MESSAGE = re.compile(r"[A-Za-z][\w'-]* [\w'-]{2,}")
+
 #: Matches a URL path, perhaps after a method or with its host and parameters:
 #: `GET https://host/users/123?page=2`.
 _URL_PATH = re.compile(
@@ -149,9 +152,12 @@ def key(text: str) -> str:
     """Return the key that the text is, without a colon before it; empty if it is none.
 
     It may be a flag, an option, or a variable of the environment: `--dry-run`, `server.port`,
-    `maxBodySize`, `:body_limit` → `body_limit`, `EDITOR`, but not `retry` or `src/app.py`.
+    `maxBodySize`, `:body_limit` → `body_limit`, `EDITOR`, but not `retry` or `src/app.py`. Code
+    has a message of two words in quotes as well, so it counts as a key: `Broken pipe`.
     """
     asked = text.strip().strip(_QUOTES)
+    if _SHORT_MESSAGE.fullmatch(asked) and not _is_identifier(asked):
+        return asked
     found = asked.removeprefix(":")
     if "/" in found or _KEY.fullmatch(found) is None:
         return ""

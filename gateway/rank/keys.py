@@ -1,4 +1,4 @@
-"""Recognise code that declares or reads a key: a flag, a variable of the environment, an option.
+"""Recognise code that declares or reads a key: a flag, an option, a variable, a short message.
 
 The text around the key decides, whatever the language: `{"history-limit", NUMBER}` declares it,
 `options.get("history-limit")` reads it, and `# see history-limit` only mentions it. Pure.
@@ -17,8 +17,9 @@ MAX_PLACES = 12
 
 _QUOTES = frozenset("\"'`")
 
-#: Characters after a key at the beginning of a text in quotes: `json:"size,omitempty"`, `--size=N`.
-_ENDS = frozenset(",=[")
+#: Characters after a key at the beginning of a text in quotes: `json:"size,omitempty"`, `--size=N`,
+#: `"syntax error: %s"`.
+_ENDS = frozenset(",=[:")
 
 #: Matches the text of a line before a key if the line begins with the key or gives it a name.
 _LINE_START = re.compile(

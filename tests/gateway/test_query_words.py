@@ -99,6 +99,7 @@ def test_a_message_or_a_key_is_searched_as_it_is_written(query, expected):
         ("retry", ""),
         ("src/app.py", ""),
         ("class HTTPServer", ""),
+        ("Broken pipe", "Broken pipe"),
         ("set the body_limit", ""),
     ],
 )

@@ -303,6 +303,9 @@ def test_a_test_that_repeats_a_message_of_a_source_has_no_share_of_it(candidate)
         ("--dry-run", 'option("--dry-run [WHEN]")', keys.DECLARED),
         ("--dry-run", '  {"dry-run", ARG_BOOL},', keys.READ),
         ("--dry-run", 'has(flags, "dry-run")', keys.ASSIGNED),
+        ("Broken pipe", 'raise Failed("Broken pipe")', keys.READ),
+        ("Broken pipe", 'printf("Broken pipe: %s", name)', keys.READ),
+        ("Broken pipe", "# Broken pipe", 0.0),
     ],
 )
 def test_code_that_declares_or_reads_a_key_is_recognised(candidate, query, text, value):
