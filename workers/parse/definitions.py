@@ -51,6 +51,8 @@ _DEFINED = {f"definition.{name}": name for name in _KINDS} | {
 _NAME_BYTES = 300
 _SEPARATOR = re.compile(r"::|\.|:")
 _MADE_NAME = re.compile(r"\w+\((\w+)\)")
+#: Matches a type that a grammar reads as a part of a name, as in `API std::string f()`.
+_TYPE = re.compile(r"\A\w++(?:::\w++)++\s++(?=\w)")
 _NOT_NAME = re.compile(r"[\s*&()\[\]'\"`]+|<.*", re.DOTALL)
 
 
@@ -287,14 +289,15 @@ def _parts(name: str) -> list[str]:
     """Split a name: `Foo<T>::bar` → `["Foo", "bar"]`, `*Server` → `["Server"]`.
 
     Names of operators, `operator==`, stay whole. If a macro makes the name, `FUNC(Box)`, its
-    argument is the name.
+    argument is the name. A type before the name is not a part of it.
     """
     if not name or name.isidentifier():
         return [name] if name else []
     if "operator" in name or name.startswith(('"', "'")):
         return [part for part in name.strip("\"'").split("::") if part] or [name]
     made = _MADE_NAME.fullmatch(name)
-    parts = [_NOT_NAME.sub("", part) for part in _SEPARATOR.split(made[1] if made else name)]
+    alone = made[1] if made else _TYPE.sub("", name)
+    parts = [_NOT_NAME.sub("", part) for part in _SEPARATOR.split(alone)]
     return [part for part in parts if part] or [name.strip()]
 
 

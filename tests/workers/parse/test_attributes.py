@@ -50,3 +50,10 @@ def test_a_method_with_macros_after_its_parameters_is_found():
 
     names = [one.qualified_name for one in parse(text.encode(), path="log.h").symbols]
     assert names == ["Log", "Log.add", "Log.next"]
+
+
+def test_a_type_between_a_macro_and_the_name_is_not_a_part_of_the_name():
+    text = "namespace a {\nAPI inline std::string next(int n) {\n  return {};\n}\n}\n"
+
+    names = [one.qualified_name for one in parse(text.encode(), path="log.cc").symbols]
+    assert names == ["a.next"]
