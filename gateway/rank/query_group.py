@@ -49,8 +49,8 @@ PAIR_CHARS = 5
 #: 6 kB of digits. Values of 16 and 32 are not faster.
 MAX_LOOKED_AT = 8
 
-#: Share of the worth of a key in a configuration file. Chosen by hand.
-HALF = 0.5
+#: What the use of a key in a configuration file counts, relative to one in code. Chosen by hand.
+CONFIGURED = 0.5
 
 #: Separators of two adjacent words of prose or of a name.
 SEPARATORS = ("", " ", "_", "-", ".")
@@ -166,7 +166,7 @@ class QueryGroup:
         if not key:
             return np.zeros(len(self.candidates))
         uses = np.fromiter((keys.use(key, chunk.content) for chunk in self.chunks), float)
-        uses[self.has_category(Category.CONFIGURATION)] *= HALF
+        uses[self.has_category(Category.CONFIGURATION)] *= CONFIGURED
         uses = self.outside_tests(uses)
         defines = np.fromiter((names.symbol in self.identifiers for names in self.names), bool)
         if (defines & ~self.has_category(Category.TEST)).any():
