@@ -125,7 +125,9 @@ def test_folders_open_beside_the_code(open_page):
 def test_a_map_is_made_from_the_page_and_its_points_lead_to_code(open_page):
     with open_page(VIEWS["map"]) as page:
         page.click("button:has-text('Make the map')")
-        page.wait_for_selector("#canvas[data-points]", timeout=MAP_MS)
+        page.wait_for_selector("#state:has-text('points of')", timeout=MAP_MS)
+        page.goto(page.url)  # the page may be about to load again by itself
+        page.wait_for_selector("#canvas[data-points]")
         count = int(page.get_attribute("#canvas", "data-points"))
         assert f"{count:,} points of {count:,} chunks" in page.inner_text("#state")
 
