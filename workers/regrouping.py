@@ -99,10 +99,13 @@ class Regrouping:
         return state
 
     def _would_shorten(self, new: Mapping[RepositoryName, Groups]) -> bool:
-        """Return whether a long filter would be short if repositories had these groups."""
-        groups = {name: Grouped(some) for name, some in new.items()}
-        known = Known(frozenset(self.ledger.names()), {**self.ledger.groups(), **groups})
-        return not all(is_long(names, known) for names in self.states.long_filters())
+        """Return whether a filter that is long now would be short if these groups were set."""
+        names, stored = frozenset(self.ledger.names()), self.ledger.groups()
+        now = Known(names, stored)
+        then = Known(names, {**stored, **{name: Grouped(some) for name, some in new.items()}})
+        return any(
+            is_long(seen, now) and not is_long(seen, then) for seen in self.states.long_filters()
+        )
 
     def _suspend_next(self, state: RegroupingState) -> None:
         """Suspend the groups of the next repositories, or end the regrouping if there are none."""

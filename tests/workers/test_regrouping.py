@@ -372,6 +372,21 @@ async def test_regrouping_does_not_begin_if_it_shortens_no_filter(world, half):
     assert world.states.state().is_active
 
 
+async def test_a_filter_that_is_short_by_now_begins_no_regrouping(world, half):
+    people = People(world, {"ann": half})
+    world.rights = Rights(lists=(half,))
+    assert await people.terms("ann") == 30
+    world.step()
+    assert world.finish() == ()
+    assert await people.terms("ann") == 1
+
+    world.rights = Rights(lists=(half[:-1],))
+    world.time += CHECK_EVERY_S
+    world.step()
+    assert regrouping.outdated(world.ledger, world.rights)
+    assert not world.states.state().is_active
+
+
 async def test_the_status_names_a_repository_that_could_not_be_regrouped(world, half):
     people = People(world, {"ann": half})
     world.rights, world.broken = Rights(lists=(half,)), {*world.names}
