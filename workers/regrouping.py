@@ -81,11 +81,12 @@ class Regrouping:
         if state.batch:
             state = self._set_groups(state) if state.runs is None else self._settle(state)
         elif not state.is_active and self._is_due(state):
-            state = self._begin(state)
+            self._begin(state)
+            return
         if state.is_active and not state.batch:
-            self._suspend_next(state)
+            self._suspend_next(state, outdated(self.ledger, self.rights()))
 
-    def _begin(self, before: RegroupingState) -> RegroupingState:
+    def _begin(self, before: RegroupingState) -> None:
         """Begin a regrouping if somebody has asked for it, or if it would shorten a filter."""
         wanted = self.states.wanted()
         is_asked = wanted != before.answers
@@ -95,8 +96,7 @@ class Regrouping:
         new = outdated(self.ledger, self.rights(finds_teams=True))
         if is_asked or self._would_shorten(new):
             log.info("regrouping_began", repositories=len(new), asked=is_asked)
-            return self._save(replace(state, is_active=True, total=len(new)))
-        return state
+            self._suspend_next(self._save(replace(state, is_active=True, total=len(new))), new)
 
     def _would_shorten(self, new: Mapping[RepositoryName, Groups]) -> bool:
         """Return whether a filter that is long now would be short if these groups were set."""
@@ -107,9 +107,8 @@ class Regrouping:
             is_long(seen, now) and not is_long(seen, then) for seen in self.states.long_filters()
         )
 
-    def _suspend_next(self, state: RegroupingState) -> None:
+    def _suspend_next(self, state: RegroupingState, new: Mapping[RepositoryName, Groups]) -> None:
         """Suspend the groups of the next repositories, or end the regrouping if there are none."""
-        new = outdated(self.ledger, self.rights())
         names = sorted(new.keys() - {*state.left})[:BATCH]
         if not names:
             log.info("regrouping_ended", repositories=state.done, failed=len(state.left))
