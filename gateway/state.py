@@ -220,9 +220,7 @@ class Analysis:
     kinds: frozenset[Kind] = frozenset()  # kinds that the word before a name asks for; empty: any
     frames: tuple[Frame, ...] = ()  # of a stack trace, innermost first
     verbatim: str = ""  # the query, if a chunk may contain it as it is written; else empty
-    key: str = (
-        ""  # the query, if it may be a flag, an option, a variable, or two words of a message
-    )
+    key: str = ""  # the query, if it may be a flag, an option, a variable, or a short message
     url_path: tuple[str, ...] = ()  # the parts of the URL path that the query is
     lines: tuple[str, ...] = ()  # the lines of a query of several lines, without indentation
     used: str = ""  # the name whose users the query asks for, if any
