@@ -70,6 +70,11 @@ class Remote(NamedTuple):
     port: int | None
     path: str
 
+    @property
+    def place(self) -> str:
+        """Return the decoded path without the `/` around it and `.git` at its end."""
+        return unquote(self.path).strip("/").removesuffix(".git")
+
 
 def remote(url: str) -> Remote | None:
     """Return the parts of a repository's URL; None if it has none, such as a local path."""
@@ -89,8 +94,7 @@ def path_of(url: str) -> str:
     may lead to the path of another repository.
     """
     found = remote(url)
-    path = unquote(found.path) if found else url
-    path = path.strip("/").removesuffix(".git").rstrip("/")
+    path = (found.place if found else url.strip("/").removesuffix(".git")).rstrip("/")
     is_plain = "%" not in path and not {"", ".", ".."} & {*path.split("/")}
     return path if is_plain else ""
 

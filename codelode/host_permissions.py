@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
-from urllib.parse import unquote
 
 from codelode.addresses import remote
 from codelode.request_budget import NO_BUDGET, RequestBudget
@@ -40,7 +39,7 @@ def address(url: str) -> str:
         return ""
     is_usual = found.port in (None, 0, _DEFAULT_PORTS.get(found.scheme))
     shown = "" if is_usual else f":{found.port}"
-    return f"{found.host}{shown}/{unquote(found.path).strip('/').removesuffix('.git').lower()}"
+    return f"{found.host}{shown}/{found.place.lower()}"
 
 
 def has_prefix(of: str, prefix: str) -> bool:
