@@ -12,31 +12,32 @@ from codelode.regrouping import KEPT_S, MAX_FILTERS, RegroupingState
 A, B = frozenset({RepositoryName("a"), RepositoryName("b")}), frozenset({RepositoryName("c")})
 
 
-class Clocked:
-    """Adds a clock that a test can move."""
+class Clock:
+    """Returns a time that advances a little with each call, and that a test can change."""
 
     time = 1e9
 
-    def now(self):
+    def __call__(self):
         self.time += 0.001
         return self.time
 
 
-class Memory(Clocked, MemoryRegroupingStates):
-    def __init__(self):
-        super().__init__(self.now)
-        del self.__dict__["now"]
-
-
-class Redis(Clocked, RedisRegroupingStates):
-    pass
+@pytest.fixture
+def clock():
+    return Clock()
 
 
 @pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.server)])
-def states(request):
+def real(request):
     if request.param == "memory":
-        return Memory()
-    return Redis(request.getfixturevalue("redis"))
+        return MemoryRegroupingStates()
+    return RedisRegroupingStates(request.getfixturevalue("redis"))
+
+
+@pytest.fixture
+def states(real, clock):
+    real.now = clock
+    return real
 
 
 def test_a_state_is_read_as_it_was_saved(states):
@@ -56,18 +57,18 @@ def test_the_latest_request_is_returned(states):
     assert states.wanted() == second
 
 
-def test_the_latest_long_filters_are_kept_for_a_day(states):
+def test_the_latest_long_filters_are_kept_for_a_day(states, clock):
     states.report_long(A)
-    states.time += 9
+    clock.time += 9
     states.report_long(B)
     states.report_long(A)
     assert {*states.long_filters()} == {A, B}
-    states.time += KEPT_S - 1
+    clock.time += KEPT_S - 1
     for number in range(MAX_FILTERS - 1):
         states.report_long(frozenset({RepositoryName(f"r{number}")}))
     assert len(states.long_filters()) == MAX_FILTERS
     assert B not in states.long_filters()
-    states.time += 2
+    clock.time += 2
     assert A not in states.long_filters()
 
 
@@ -80,7 +81,5 @@ def test_one_worker_at_a_time_takes_the_lock(states):
         assert third
 
 
-def test_the_clock_advances(request, states):
-    real = RedisRegroupingStates(states._client) if isinstance(states, Redis) else None
-    clock = real or MemoryRegroupingStates()
-    assert 1.7e9 < clock.now() <= clock.now()
+def test_the_clock_advances(real):
+    assert 1.7e9 < real.now() <= real.now()
