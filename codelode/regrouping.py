@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from codelode.counts import counted
 from codelode.covers import Groups
 from codelode.model import RepositoryName, RunId
 
@@ -38,19 +37,3 @@ class RegroupingState:
     batch: Mapping[RepositoryName, Groups] = field(default_factory=dict)
     suspended_at: float = 0.0
     runs: tuple[RunId, ...] | None = None
-
-    @property
-    def outlook(self) -> str:
-        """Return what becomes of long filters, for admins."""
-        if self.is_active:
-            return f"repositories are being regrouped, {self.done:,} of {self.total:,} are done"
-        if self.left:
-            count = counted(len(self.left), "repository")
-            return (
-                f"{count} could not be regrouped, such as {self.left[0]}; mend what its latest run "
-                "reports, and run `codelode regroup`"
-            )
-        return (
-            "if groups by the present rights shorten them, the workers regroup the repositories "
-            "within an hour of such a search; `codelode regroup` begins at once"
-        )

@@ -27,6 +27,7 @@ from codelode.errors import Unavailable
 from codelode.ledger import Catalog
 from codelode.model import RepositoryName
 from codelode.ports import RegroupingStates
+from codelode.regrouping import RegroupingState
 from codelode.repository_globs import Within, literals, matcher
 from gateway.access.hosts import NO_HOSTS, Accounts, HostReader, Hosts
 from gateway.access.identity import Identity
@@ -107,7 +108,7 @@ class Visibilities:
             return ()
         return (
             f"the search filters of {counted(count, 'caller')} have more than {MANY_TERMS:,} "
-            f"terms, and are therefore slow: {self._regrouping.state().outlook}",
+            f"terms, and are therefore slow: {_outlook(self._regrouping.state())}",
         )
 
     async def _visible(self, rights: _Rights, snapshot: _Snapshot) -> Visibility:
@@ -184,3 +185,20 @@ def _label_test(rights: _Rights, snapshot: _Snapshot) -> Callable[[RepositoryNam
 def _host_test(rights: _Rights, hosts: Hosts) -> Callable[[RepositoryName], bool]:
     """Return a predicate that tells whether a repository's code host, if any, admits the caller."""
     return hosts.reads(rights.accounts) if hosts.connections else lambda _: True
+
+
+def _outlook(regrouping: RegroupingState) -> str:
+    """Return what becomes of long filters."""
+    if regrouping.is_active:
+        done = f"{regrouping.done:,} of {regrouping.total:,}"
+        return f"repositories are being regrouped, {done} are done"
+    if regrouping.left:
+        count = counted(len(regrouping.left), "repository")
+        return (
+            f"{count} could not be regrouped, such as {regrouping.left[0]}; mend what its latest "
+            "run reports, and run `codelode regroup`"
+        )
+    return (
+        "if groups by the present rights shorten them, the workers regroup the repositories "
+        "within an hour of such a search; `codelode regroup` begins at once"
+    )
