@@ -37,6 +37,8 @@ _ACCOUNT = re.compile(r"[a-z_][a-z0-9._+-]{0,23}|APKA[A-Z0-9]{12,28}")
 #: The beginnings of access tokens of code hosts.
 _TOKENS = ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "gldt-", "glrt-")
 _NAME = re.compile(r"[A-Za-z0-9._/-]+")
+#: A part of a path that every code host takes as it is. Some take `..;` and `..\` for `..`.
+_PLAIN_PART = re.compile(r"(?![. ]*$)[\w .~@+()-]+")
 _REF_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
 
 
@@ -90,13 +92,14 @@ def remote(url: str) -> Remote | None:
 def path_of(url: str) -> str:
     """Return the path of a checked URL at its host, or on this machine, without `.git` at its end.
 
-    `"git@host:/acme/team/app.git"` → `"acme/team/app"`. Empty if it has parts such as `..`, which
-    may lead to the path of another repository.
+    `"git@host:/acme/team/app.git"` → `"acme/team/app"`. Empty if parts such as `..` or unusual
+    characters may lead to the path of another repository.
     """
     found = remote(url)
-    path = (found.place if found else url.strip("/").removesuffix(".git")).rstrip("/")
-    is_plain = "%" not in path and not {"", ".", ".."} & {*path.split("/")}
-    return path if is_plain else ""
+    if found is None:  # links and parts such as `..` are resolved already
+        return url.strip("/").removesuffix(".git").rstrip("/")
+    path = found.place.rstrip("/")
+    return path if all(map(_PLAIN_PART.fullmatch, path.split("/"))) else ""
 
 
 def default_name(url: str) -> RepositoryName:

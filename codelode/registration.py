@@ -46,11 +46,8 @@ def register(
             "that lets you see it"
         )
     known = catalog.get(checked)
-    if known is None and paths is not None and (path := addresses.path_of(url)) not in paths:
-        raise Denied(
-            f"the globs of your key do not match the path {path!r} of this URL: ask an admin "
-            "without globs to register it, or to add a glob that matches the path to your key"
-        )
+    if known is None and paths is not None:
+        _check_path(addresses.path_of(url), paths)
     if known is not None and known.url != url:
         raise InvalidQuery(
             "name",
@@ -61,6 +58,20 @@ def register(
         catalog.register(Repository(checked, url))
     catalog.set_patterns(checked, include=included, exclude=excluded)
     return known or Repository(checked, url)
+
+
+def _check_path(path: str, paths: Container[str]) -> None:
+    """Raise Denied for a path that is not allowed, or that is empty because it is not plain."""
+    if not path:
+        raise Denied(
+            "the path of this URL has parts such as '..' or unusual characters, which may lead to "
+            "another repository: write it as the host does, or ask an admin without globs"
+        )
+    if path not in paths:
+        raise Denied(
+            f"the globs of your key do not match the path {path!r} of this URL: ask an admin "
+            "without globs to register it, or to add a glob that matches the path to your key"
+        )
 
 
 def _default_name(catalog: Catalog, visible: Container[RepositoryName], url: str) -> RepositoryName:

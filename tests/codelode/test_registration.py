@@ -73,6 +73,14 @@ def test_nothing_is_stored_of_a_repository_that_is_refused(arguments, error):
         ("https://host.example/payments/%252e%252e/secret/api", ""),
         ("https://host.example/payments//api", ""),
         ("git@host.example:payments/./api", ""),
+        ("https://host.example/payments/..;/secret/api", ""),
+        ("https://host.example/payments/..%5Csecret%5Capi", ""),
+        ("git@host.example:payments/..%5Csecret", ""),
+        ("https://host.example/payments/..%20/secret/api", ""),
+        ("https://host.example/payments/%EF%BC%8E%EF%BC%8E/secret/api", ""),
+        ("https://host.example/payments/%c0%ae%c0%ae/secret/api", ""),
+        ("https://host.example/payments/_git/Card%20Data%20(new)", "payments/_git/Card Data (new)"),
+        ("https://host.example/payments/.github", "payments/.github"),
         ("/srv/payments/api/.git", "srv/payments/api"),
     ],
 )
@@ -85,8 +93,10 @@ def test_the_globs_of_an_admin_must_match_the_path_of_a_url(url, path, monkeypat
     if path.startswith("payments/"):
         assert register(ledger, own, paths=own, **arguments).url == url
     else:
-        with pytest.raises(Denied, match="globs of your key"):
-            register(ledger, own, paths=own, **arguments)
+        refusal = "globs of your key" if path else "may lead to another repository"
+        for paths in (own, *([] if path else [Within((("*",),))])):  # `*` matches the empty path
+            with pytest.raises(Denied, match=refusal):
+                register(ledger, own, paths=paths, **arguments)
         assert ledger.repositories() == ()
         register(ledger, EVERYTHING, **arguments)  # an admin without globs may
     known = register(ledger, own, paths=own, **arguments)
