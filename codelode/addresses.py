@@ -49,11 +49,23 @@ def check_url(url: str, *, local_paths: str) -> str:
     that the user of this process owns, anything else lists allowed folders, separated by `:`.
     `"HTTPS://Host/a/b.git/"` → `"https://host/a/b.git"`. Raises InvalidQuery("url").
     """
+    url = normal_url(url)
+    if is_local(url):
+        return str(local_repositories.check(Path(url), local_paths=local_paths))
+    return url
+
+
+def normal_url(url: str) -> str:
+    """Return the normalised URL, or the resolved path of a local repository, which may not exist.
+
+    Unlike those of `check_url`, the errors reveal nothing about local folders. Raises
+    InvalidQuery("url").
+    """
     _check_characters(url)
     if _SCHEME.match(url):
         return _check_remote(url)
     if url.startswith("/"):
-        return str(local_repositories.check(Path(url), local_paths=local_paths))
+        return str(local_repositories.resolve(Path(url)))
     if "@" in url.split("/", 1)[0] and ":" in url:
         return _check_scp(url)
     return _refuse(f"{_shown(url)!r} is neither a URL nor an absolute path; {FORMS}")

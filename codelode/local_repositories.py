@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import NoReturn
@@ -52,14 +53,26 @@ def check(path: Path, *, local_paths: str) -> Path:
             "allow their folder with the setting CODELODE_LOCAL_PATHS or give an https or ssh URL"
         )
     require = _require_owned if local_paths.strip() == OWNED else _require_below(local_paths)
-    try:
-        resolved = path.resolve()
+    resolved = resolve(path)
+    with _translated(path):
         require(resolved)
         _check_git_dirs(resolved, require)
+    return resolved
+
+
+def resolve(path: Path) -> Path:
+    """Return the resolved path, whether or not it exists. Raises InvalidQuery("url")."""
+    with _translated(path):
+        return path.resolve()
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    try:
+        yield
     except (OSError, RuntimeError, ValueError) as exc:
         reason = getattr(exc, "strerror", None) or "it is not a path"
         _refuse(f"{_shown(path)!r} cannot be read: {reason}")
-    return resolved
 
 
 def roots(local_paths: str) -> tuple[Path, ...]:

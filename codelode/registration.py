@@ -37,7 +37,7 @@ def register(
     Denied for a name that is not `visible`, whether or not such a repository exists, and for a path
     that is not allowed. Nothing is stored unless every argument is valid.
     """
-    url = addresses.check_url(url, local_paths=local_paths)
+    url = addresses.normal_url(url)
     checked = addresses.check_name(name) if name else _default_name(catalog, visible, url)
     included, excluded = _included(include), _excluded(exclude)
     if checked not in visible:
@@ -54,6 +54,8 @@ def register(
             f"{checked!r} is already the name of {known.url}; "
             "pass another name for this one alone, or remove that repository first",
         )
+    # Last, because its errors tell whether there is such a local folder.
+    addresses.check_url(url, local_paths=local_paths)
     if known is None:  # registering again would reset the default ref, which a run may be choosing
         catalog.register(Repository(checked, url))
     catalog.set_patterns(checked, include=included, exclude=excluded)

@@ -141,8 +141,7 @@ def _require_no_change(
         raise InvalidQuery("label", "a plan changes nothing; give no label")
     if request.include is None and request.exclude is None:
         return
-    url = addresses.check_url(request.url, local_paths=dependencies.settings.local_paths)
-    name = request.name or addresses.default_name(url)
+    name = request.name or addresses.default_name(addresses.normal_url(request.url))
     if name in principal.visible and dependencies.ledger.get(RepositoryName(name)) is not None:
         field = "include" if request.include is not None else "exclude"
         raise InvalidQuery(

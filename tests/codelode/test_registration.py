@@ -101,3 +101,28 @@ def test_the_globs_of_an_admin_must_match_the_path_of_a_url(url, path, monkeypat
         register(ledger, EVERYTHING, **arguments)  # an admin without globs may
     known = register(ledger, own, paths=own, **arguments)
     assert (known.name, known.url) == ("payments/x", url)
+
+
+@pytest.mark.parametrize("name", ["", "payments/api", "payments/new"])
+@pytest.mark.parametrize("has_globs", [False, True], ids=["indexer", "admin with globs"])
+def test_errors_do_not_tell_a_local_folder_from_none(tmp_path, name, has_globs):
+    ledger = MemoryLedger()
+    known = RepositoryName("payments/api")
+    register(ledger, EVERYTHING, url=URL, name=known, local_paths="")
+    (tmp_path / "hidden").mkdir()
+    globs = Within((("payments/**",),))
+    visible, paths = (globs, globs) if has_globs else (Visibility.of([known]), None)
+
+    def refusal(folder):
+        with pytest.raises((Denied, InvalidQuery)) as refused:
+            register(
+                ledger,
+                visible,
+                paths=paths,
+                url=str(tmp_path / folder),
+                name=name,
+                local_paths="owned",
+            )
+        return type(refused.value), str(refused.value).replace(folder, "FOLDER")
+
+    assert refusal("hidden") == refusal("absent")

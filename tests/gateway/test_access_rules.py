@@ -570,6 +570,18 @@ async def test_a_plan_cannot_tell_a_hidden_name_from_a_free_one(dependencies):
     assert len(refusals) == 1
 
 
+async def test_a_plan_cannot_tell_a_local_folder_from_none(dependencies, tmp_path):
+    (tmp_path / "hidden").mkdir()
+    indexer = Principal("key:i", Role.INDEXER, Visibility.of(["pay/a"]), (("pay/*",),))
+    refusals = set()
+    for name in ("hidden", "absent"):
+        request = StartRequest(str(tmp_path / name), exclude=["gen/"], plan_only=True)
+        with pytest.raises(Denied) as refused:
+            await service.start(dependencies, indexer, request)
+        refusals.add(str(refused.value).replace(name, "NAME"))
+    assert len(refusals) == 1
+
+
 async def test_the_answer_for_a_new_key_says_what_it_does_not_see(dependencies):
     registered(
         dependencies.ledger,
