@@ -107,6 +107,26 @@ async def test_calls_whose_end_redis_missed_stop_counting_with_the_next_call(red
         assert counts._ended == {}
 
 
+@pytest.mark.server
+async def test_a_call_that_redis_has_counted_but_its_gateway_refuses_stops_counting(
+    redis, redis_url, monkeypatch
+):
+    one, own = CallLimit(at_once=1), MemoryCallLimits()
+    await own.take("a", "x", one)
+    async with connect_async(redis_url) as client:
+        counts = RedisCallLimits(client, own, timeout_s=10)
+        take = counts._take
+
+        async def take_too_late(**asked):
+            await take(**asked)
+            raise TimeoutError
+
+        with monkeypatch.context() as patched:
+            patched.setattr(counts, "_take", take_too_late)
+            assert await counts.take("a", "y", one) is None
+        assert await counts.take("a", "z", one) == 0
+
+
 async def test_the_memory_of_calls_whose_end_redis_missed_is_bounded(tmp_path):
     async with connect_async(f"unix://{tmp_path}/none.sock", retries=0) as client:
         counts = RedisCallLimits(client, MemoryCallLimits())

@@ -59,23 +59,37 @@ class RedisCallLimits:
         ended = tuple(self._ended.get(name, ()))
         counted = (call, interval, limit.burst, limit.at_once, lease)
         args: list[str | int | bytes] = [keys.encode(name), *counted, *ended]
-        found = await self._guarded(lambda: self._take(keys=[self._base], args=args))
+        is_sent = False
+
+        async def take() -> object:
+            nonlocal is_sent
+            is_sent = True
+            return await self._take(keys=[self._base], args=args)
+
+        found = await self._guarded(take)
         if found is None:
-            return await self._own.take(name, call, limit)
+            own = await self._own.take(name, call, limit)
+            if own != 0 and is_sent:  # Redis may have counted the call before its answer was late
+                self._add_ended(name, call)
+            return own
         self._confirm(name, ended)
         wait_us = cast("int", found)
         return None if wait_us < 0 else wait_us / _US
 
     async def release(self, name: str, call: str) -> None:
         await self._own.release(name, call)
+        ended = tuple(self._add_ended(name, call))
+        args: list[str | bytes] = [keys.encode(name), *ended]
+        if await self._guarded(lambda: self._release(keys=[self._base], args=args)) is not None:
+            self._confirm(name, ended)
+
+    def _add_ended(self, name: str, call: str) -> set[str]:
+        """Add an ended call, and return all of the name."""
         known = self._ended.get(name, set())
         put(self._ended, name, known, most=MAX_NAMES_ENDED)
         if len(known) < MAX_ENDED:
             known.add(call)
-        ended = tuple(known)
-        args: list[str | bytes] = [keys.encode(name), *ended]
-        if await self._guarded(lambda: self._release(keys=[self._base], args=args)) is not None:
-            self._confirm(name, ended)
+        return known
 
     def _confirm(self, name: str, ended: Iterable[str]) -> None:
         """Forget calls whose end Redis knows."""
