@@ -2,10 +2,13 @@
 
 import warnings
 
-from authlib.deprecate import AuthlibDeprecationWarning
+# The client library changes the filters of the whole process so that more warnings are shown. One
+# of its dependencies would ask our users to install another HTTP library.
+with warnings.catch_warnings():
+    from authlib.deprecate import AuthlibDeprecationWarning
 
-# The client library's dependency would ask our users to install another HTTP library.
-warnings.simplefilter("ignore", AuthlibDeprecationWarning)
+    warnings.simplefilter("ignore", AuthlibDeprecationWarning)
+    import weaviate  # noqa: F401  # imported here because of its filters
 
 from codelode.backends.weaviate.connection import Address
 from codelode.backends.weaviate.schema import TenantIndex

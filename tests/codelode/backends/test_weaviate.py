@@ -856,13 +856,18 @@ async def test_a_summary_is_searched(sides, chunk_of, file_of):
     assert hit.chunk.summary == "Reads the configuration."
 
 
+IMPORTING = """
+import warnings
+warnings.simplefilter("ignore", UserWarning)
+import codelode.backends.weaviate
+warnings.warn("that was to be ignored")
+"""
+
+
 @pytest.mark.slow
-def test_importing_the_client_library_prints_no_warning():
+def test_importing_the_client_library_shows_no_warning_and_changes_no_filter():
     done = subprocess.run(
-        [sys.executable, "-c", "import codelode.backends.weaviate"],
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", IMPORTING], capture_output=True, text=True, check=True
     )
 
     assert done.stderr == ""
