@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from codelode import garbage
+from codelode.backends import registry
 from codelode.files import make_private
 from codelode.settings import Settings, load
 from codelode.stages import PULL, STAGES, served
@@ -24,7 +25,8 @@ BY_NAME = {stage.name: stage for stage in STAGES}
 
 def main() -> None:
     if len(sys.argv) > 1 and sys.argv[1].rstrip() == fork_server.ARGUMENT:
-        fork_server.serve()  # returns in forked workers only, with their arguments in sys.argv
+        # Returns in forked workers only, with their arguments in sys.argv.
+        fork_server.serve((*fork_server.PRELOADED, *registry.modules(load())))
     parser = argparse.ArgumentParser(prog="python -m workers", description=__doc__)
     parser.add_argument("name", choices=[*BY_NAME, "beat"])
     parser.add_argument("--concurrency", type=int, help="pool size; default: the stage's own")

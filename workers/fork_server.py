@@ -30,15 +30,13 @@ from workers.process import die_with_parent, show
 #: forked worker overwrites this command line with its own, and has no more room than that.
 ARGUMENT = "fork-server"
 
-#: Modules that several workers import.
+#: Modules that several workers import, whatever the settings are.
 PRELOADED = (
     "celery.apps.beat",
     "celery.apps.worker",
     "celery.concurrency.prefork",
     "celery.concurrency.thread",
     "celery.worker.consumer",
-    "codelode.backends.local",
-    "codelode.backends.models.static",
     "codelode.backends.redis",
     "codelode.backends.redis.transport",
     "workers.delivery.tasks",
@@ -51,7 +49,7 @@ PRELOADED = (
 PACKET_BYTES = 1 << 16
 
 
-def serve(preloaded: Sequence[str] = PRELOADED) -> list[str]:
+def serve(preloaded: Sequence[str]) -> list[str]:
     """Fork a process for each request, and return its arguments, in the forked process only.
 
     The forked process has its own session and the arguments in `sys.argv`, and writes its output to

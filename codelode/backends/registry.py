@@ -86,6 +86,7 @@ class Store:
     writers: int
     #: Whether searches filter by the groups of repositories.
     has_groups: bool = False
+    module: str = ""  # that `open` imports
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,7 @@ class Provider:
     cross_encoder: Callable[[Settings], CrossEncoder] | None = None
     #: Whether the models are behind a server, which may be unreachable or lack the model.
     is_remote: bool = False
+    module: str = ""  # that the functions above import
 
 
 def _local(settings: Settings) -> StoreEngine:
@@ -221,17 +223,31 @@ def _no_derivations(_: Settings) -> Derivations:
 
 
 STORES: dict[str, Store] = {
-    "local": Store(_local, location=("data",), writers=1),
+    "local": Store(_local, location=("data",), writers=1, module="codelode.backends.local.engine"),
     "weaviate": Store(
-        _weaviate, location=("weaviate_url", "weaviate_collection"), writers=2, has_groups=True
+        _weaviate,
+        location=("weaviate_url", "weaviate_collection"),
+        writers=2,
+        has_groups=True,
+        module="codelode.backends.weaviate.engine",
     ),
 }
 
 PROVIDERS: dict[str, Provider] = {
     "none": Provider(language_model=lambda _: None),
-    "static": Provider(embedder=_static_embedder),
-    "ollama": Provider(_ollama_embedder, _ollama_language_model, is_remote=True),
-    "openai": Provider(_openai_embedder, _openai_language_model, is_remote=True),
+    "static": Provider(_static_embedder, module="codelode.backends.models.static"),
+    "ollama": Provider(
+        _ollama_embedder,
+        _ollama_language_model,
+        is_remote=True,
+        module="codelode.backends.models.ollama",
+    ),
+    "openai": Provider(
+        _openai_embedder,
+        _openai_language_model,
+        is_remote=True,
+        module="codelode.backends.models.openai",
+    ),
     "onnx": Provider(cross_encoder=_onnx_cross_encoder),
 }
 
@@ -250,6 +266,12 @@ def choices(setting: str) -> tuple[str, ...]:
         "language_model": tuple(name for name, one in PROVIDERS.items() if one.language_model),
         "derivations": tuple(DERIVATIONS),
     }[setting]
+
+
+def modules(settings: Settings) -> list[str]:
+    """Return the modules of the chosen store and models, which worker processes import."""
+    chosen = (PROVIDERS[settings.embedder], PROVIDERS[settings.language_model])
+    return [STORES[settings.store].module, *(one.module for one in chosen if one.module)]
 
 
 # Models

@@ -95,15 +95,51 @@ def test_the_settings_take_what_has_a_record_and_nothing_else(toys):
     ids=["settings", "local store", "ledger", "built-in embedder"],
 )
 def test_nothing_is_imported_for_what_is_not_used(expression, absent, tmp_path):
-    script = (
-        "import sys\n"
-        "from codelode.backends import registry\n"
-        "from codelode.settings import load\n"
-        f"settings = load(data={str(tmp_path)!r})\n"
-        f"{expression}\n"
-        f"print(*[name for name in {absent!r} if name in sys.modules])\n"
+    assert (
+        printed(
+            f"settings = load(data={str(tmp_path)!r})",
+            expression,
+            f"print(*[name for name in {absent!r} if name in sys.modules])",
+        )
+        == []
     )
-    told = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {},
+        {"store": "weaviate", "embedder": "ollama", "language_model": "openai"},
+        {"store": "weaviate", "embedder": "openai", "language_model": "ollama"},
+    ],
+    ids=["default", "weaviate, ollama, and openai", "weaviate, openai, and ollama"],
+)
+def test_the_modules_of_a_choice_contain_all_that_its_backends_import(choice, tmp_path):
+    assert (
+        printed(
+            "from importlib import import_module",
+            f"settings = load(data={str(tmp_path)!r}, **{choice!r})",
+            "for name in registry.modules(settings):",
+            "    import_module(name)",
+            "before = {*sys.modules}",
+            "registry.engine(settings)",
+            "registry.embedder(settings)",
+            "registry.language_model(settings)",
+            "print(*{*sys.modules} - before)",
+        )
+        == []
     )
-    assert told.stdout.split() == []
+
+
+def printed(*lines):
+    """Return the words that these lines of Python print in a process of their own."""
+    imports = (
+        "import sys",
+        "from codelode.backends import registry",
+        "from codelode.settings import load",
+    )
+    script = "\n".join((*imports, *lines))
+    command = [sys.executable, "-c", script]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=60
+    ).stdout.split()
