@@ -56,6 +56,10 @@ SECTIONS = {
             "names",
             "List the lines that use NAME in all repositories, the most certain ones first.",
         ),
+        "callers": Subcommand(
+            "names",
+            "List the definitions that call NAME in all repositories, the most certain ones first.",
+        ),
         "similar": Subcommand(
             "search",
             "Find code like the code at PATH:LINE, or with `-` like the code on standard input.",

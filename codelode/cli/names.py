@@ -1,9 +1,9 @@
-"""`codelode symbols`, `definitions`, and `references`: list where names are defined and used."""
+"""`codelode symbols`, `definitions`, `references`, and `callers`: find where names are."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -139,6 +139,82 @@ def references(
     context.exit(FOUND if found.references else NOTHING)
 
 
+@click.command()
+@click.argument("name")
+@click.option("--limit", **_LIMIT, help="Read at most N uses.")
+@filter_options
+@json_option
+@server_option
+@click.pass_context
+def callers(
+    context: click.Context,
+    /,
+    *,
+    client: Client,
+    name: str,
+    limit: int,
+    as_json: bool,
+    **filters: tuple[str, ...],
+) -> None:
+    """List the definitions that call NAME in all repositories, the most certain ones first.
+
+    These are the uses that `codelode references` lists, without inherited bases, one for each
+    definition around them, with all lines of its calls. NAME may be a position, PATH:LINE:COLUMN.
+    Calls outside of definitions are listed by file. `codelode graph NAME --relation callers` also
+    finds the callers of callers. Exit status: 0 found, 1 nothing found, 2 error.
+
+    \b
+    Examples:
+      codelode callers retry
+      codelode callers Client.get --repo acme/web --not-path 'tests/**'
+      codelode callers acme/http/src/client.py:12:9 --json | jq '.callers[].symbol'
+    """
+    found = client.references(name, limit=limit, **filters_of(filters))
+    calling = _callers(found.references)
+    if as_json:
+        shown = {
+            "callers": [*map(asdict, calling)],
+            "notices": found.notices,
+            "took_ms": found.took_ms,
+        }
+        click.echo(printing.to_json(shown))
+    else:
+        for one in calling:
+            click.echo(_caller(one))
+        _tell(found.notices, f"{counted(len(calling), 'caller')}, {found.took_ms:.1f} ms")
+    context.exit(FOUND if calling else NOTHING)
+
+
+@dataclass(slots=True)
+class Caller:
+    """A definition that calls a name, or a file that does so outside of definitions."""
+
+    repository: str
+    path: str
+    symbol: str  # empty: outside of definitions
+    lines: list[int]
+    text: str  # of the first of the lines
+    confidence: str  # of the most certain call: exact, imported, or name
+
+
+def _callers(uses: Iterable[NameUse]) -> list[Caller]:
+    found: dict[tuple[str, str, str], Caller] = {}
+    for use in uses:
+        if use.kind != "implementation":
+            at = (use.repository, use.path, use.symbol)
+            caller = found.setdefault(at, Caller(*at, [], use.text, use.confidence))
+            caller.lines.append(use.line)
+    return list(found.values())
+
+
+def _caller(one: Caller) -> str:
+    first, *more = one.lines
+    place = _place(one.repository, one.path, first)
+    name = click.style(quoted(one.symbol), bold=True) if one.symbol else "(outside of definitions)"
+    also = f"  (and line {', '.join(map(str, more))})" if more else ""
+    return f"{place} {name}  {plain(one.text)}{also}{_doubt(one.confidence)}"
+
+
 def _list(context: click.Context, found: SymbolList, *, as_json: bool) -> None:
     if as_json:
         click.echo(printing.to_json(asdict(found)))
@@ -164,8 +240,12 @@ def _code(one: Definition) -> str:
 
 
 def _use(one: NameUse) -> str:
-    sure = "" if one.confidence == "exact" else f"  ({one.confidence})"
-    return f"{_place(one.repository, one.path, one.line)} {plain(one.text)}{sure}"
+    place = _place(one.repository, one.path, one.line)
+    return f"{place} {plain(one.text)}{_doubt(one.confidence)}"
+
+
+def _doubt(confidence: str) -> str:
+    return "" if confidence == "exact" else f"  ({confidence})"
 
 
 def _place(repository: str, path: str, line: int) -> str:

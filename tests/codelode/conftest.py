@@ -113,6 +113,7 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
     """Answers with what its fields say and notes every request."""
 
     hits: list[search_pb2.Hit] = field(default_factory=lambda: [deepcopy(HIT)])
+    uses: list[search_pb2.NameUse] = field(default_factory=lambda: [USE])
     #: What a search for a pattern finds.
     matches: list[search_pb2.MatchingFile] = field(default_factory=list)
     #: Takes the place of `hits` where the answer depends on the request.
@@ -227,7 +228,7 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
     def ListReferences(self, request, context):
         self._note(request, context)
         return search_pb2.ListReferencesResponse(
-            references=[USE] * bool(self.hits), notices=["cut: raise `limit`"], took_ms=1.5
+            references=self.uses if self.hits else [], notices=["cut: raise `limit`"], took_ms=1.5
         )
 
     def ListScopes(self, request, context):

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from codelode.cli import main
+from codelode.v1 import search_pb2
 
 
 @pytest.fixture
@@ -61,7 +62,68 @@ def test_json_has_all_fields_of_a_use(run):
     assert (use["kind"], use["symbol"], use["confidence"]) == ("member", "start", "imported")
 
 
-@pytest.mark.parametrize("command", ["symbols", "definitions", "references"])
+def use(**fields):
+    return search_pb2.NameUse(
+        **{
+            "repository": "acme/web",
+            "path": "src/app.py",
+            "line": 12,
+            "text": "client.retry()",
+            "symbol": "start",
+            "kind": "member",
+            "confidence": "exact",
+            **fields,
+        }
+    )
+
+
+USES = [
+    use(),
+    use(line=30, text="return client.retry()"),
+    use(symbol="", line=40, kind="call", text="retry()", confidence="imported"),
+    use(path="src/base.py", symbol="Retry", kind="implementation", text="class Retry(Client):"),
+    use(line=50, confidence="name"),
+]
+
+
+def test_callers_are_the_definitions_around_calls(gateway, run):
+    gateway.uses = USES
+
+    status, shown = run("callers", "Client.retry", "--limit", "7", "-l", "js")
+
+    assert status == 0
+    assert shown.out.splitlines() == [
+        "acme/web:src/app.py:12: start  client.retry()  (and line 30, 50)",
+        "acme/web:src/app.py:40: (outside of definitions)  retry()  (imported)",
+    ]
+    assert shown.err == "note: cut: raise --limit\n2 callers, 1.5 ms\n"
+    [request] = gateway.requests
+    assert (request.name, request.limit) == ("Client.retry", 7)
+    assert list(request.filters.languages) == ["js"]
+
+
+def test_json_has_all_fields_of_a_caller(gateway, run):
+    gateway.uses = USES[:2]
+
+    _, shown = run("callers", "Client.retry", "--json")
+
+    assert json.loads(shown.out) == {
+        "callers": [
+            {
+                "repository": "acme/web",
+                "path": "src/app.py",
+                "symbol": "start",
+                "lines": [12, 30],
+                "text": "client.retry()",
+                "confidence": "exact",
+            }
+        ],
+        "notices": ["cut: raise `limit`"],
+        "took_ms": 1.5,
+    }
+
+
+@pytest.mark.parametrize("command", ["symbols", "definitions", "references", "callers"])
 def test_the_status_says_that_nothing_was_found(gateway, run, command):
     gateway.hits = []
 
