@@ -84,7 +84,7 @@ def main() -> None:
                     asyncio.run(_searches(client, address, place, queries))
                     _memory(cluster, given.pid_file)
     finally:
-        _clean(address, place)
+        clean(address, place)
 
 
 def _options() -> argparse.Namespace:
@@ -267,7 +267,7 @@ async def _searches(
     report("  ratio of p50", f"{ratio:.2f} at {at}; of the {before} searches before {cold:.2f}")
 
 
-def _clean(address: Address, place: TenantIndex) -> None:
+def clean(address: Address, place: TenantIndex) -> None:
     with connect(address) as client:
         for name in client.collections.list_all():
             if name.startswith(place.alias):
