@@ -17,7 +17,7 @@ from codelode.cli.options import (
     json_option,
     server_option,
 )
-from codelode.counts import counted
+from codelode.counts import counted, plural
 from codelode.display import plain, quoted
 
 if TYPE_CHECKING:
@@ -211,7 +211,8 @@ def _caller(one: Caller) -> str:
     first, *more = one.lines
     place = _place(one.repository, one.path, first)
     name = click.style(quoted(one.symbol), bold=True) if one.symbol else "(outside of definitions)"
-    also = f"  (and line {', '.join(map(str, more))})" if more else ""
+    lines = f"{plural(len(more), 'line')} {', '.join(map(str, more))}"
+    also = f"  (and {lines})" if more else ""
     return f"{place} {name}  {plain(one.text)}{also}{_doubt(one.confidence)}"
 
 

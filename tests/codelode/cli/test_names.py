@@ -93,7 +93,7 @@ def test_callers_are_the_definitions_around_calls(gateway, run):
 
     assert status == 0
     assert shown.out.splitlines() == [
-        "acme/web:src/app.py:12: start  client.retry()  (and line 30, 50)",
+        "acme/web:src/app.py:12: start  client.retry()  (and lines 30, 50)",
         "acme/web:src/app.py:40: (outside of definitions)  retry()  (imported)",
     ]
     assert shown.err == "note: cut: raise --limit\n2 callers, 1.5 ms\n"
