@@ -615,7 +615,8 @@ class ChunkMaps(Protocol):
     def report(self, state: MapState, packed: bytes | None = None) -> bool:
         """Store the state of a map, and the map once it is ready.
 
-        Returns False, and stores nothing, if it is no longer wanted.
+        Returns False, and stores nothing, if it is no longer wanted: if it was removed, or is ready
+        or failed already because its job was delivered twice.
         """
 
     def states(self) -> tuple[MapState, ...]:

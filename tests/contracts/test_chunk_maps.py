@@ -44,6 +44,15 @@ def test_a_map_is_made_once_at_a_time_unless_its_worker_is_lost(maps):
     assert maps.begin(replace(WAITING, at=1_050.1 + LOST_AFTER_S))
 
 
+def test_a_finished_map_is_not_made_again_because_its_job_was_delivered_twice(maps):
+    reading = replace(WAITING, progress=Progress.READING)
+    for end in (READY, replace(READY, progress=Progress.FAILED)):
+        maps.begin(WAITING)
+        assert maps.report(end, b"map" if end is READY else None)
+        assert not maps.report(reading)
+        assert maps.states() == (end,)
+
+
 def test_the_map_before_stays_until_the_next_one_is_ready(maps):
     maps.begin(WAITING)
     maps.report(READY, b"first")

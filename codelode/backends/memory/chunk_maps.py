@@ -28,7 +28,8 @@ class MemoryChunkMaps:
 
     def report(self, state: MapState, packed: bytes | None = None) -> bool:
         with self._lock:
-            if state.repositories not in self._states:
+            known = self._states.get(state.repositories)
+            if known is None or known.progress.is_over:
                 return False
             self._states[state.repositories] = state
             if packed is not None:

@@ -4,20 +4,22 @@
 --- prelude
 local states, packed, made = KEYS[1] .. ':states', KEYS[1] .. ':packed', KEYS[1] .. ':made'
 
+local function is_over(state) return state['progress'] == 'ready' or state['progress'] == 'failed' end
+
 --- begin
 -- names, JSON of the state, time before which a report counts as lost -> 0 when it is under way
 local known = redis.call('HGET', states, ARGV[1])
 if known then
   local state = cjson.decode(known)
-  local is_over = state['progress'] == 'ready' or state['progress'] == 'failed'
-  if not is_over and state['at'] >= tonumber(ARGV[3]) then return 0 end
+  if not is_over(state) and state['at'] >= tonumber(ARGV[3]) then return 0 end
 end
 redis.call('HSET', states, ARGV[1], ARGV[2])
 return 1
 
 --- report
 -- names, JSON of the state, the packed map or '', its time -> 0 when the map is no longer wanted
-if redis.call('HEXISTS', states, ARGV[1]) == 0 then return 0 end
+local known = redis.call('HGET', states, ARGV[1])
+if not known or is_over(cjson.decode(known)) then return 0 end
 redis.call('HSET', states, ARGV[1], ARGV[2])
 if ARGV[3] ~= '' then
   redis.call('HSET', packed, ARGV[1], ARGV[3])

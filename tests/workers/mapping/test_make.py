@@ -61,6 +61,17 @@ def test_a_map_that_is_not_wanted_ends(world):
         make(APP, world.chunks, world.ledger, MemoryChunkMaps())
 
 
+def test_a_map_that_is_ready_is_made_again_only_on_request(world):
+    maps = MemoryChunkMaps()
+    maps.begin(WAITING)
+    make(APP, world.chunks, world.ledger, maps)
+    with pytest.raises(Abandoned):
+        make(APP, world.chunks, world.ledger, maps)
+
+    maps.begin(replace(WAITING, at=time.time()))
+    make(APP, world.chunks, world.ledger, maps)
+
+
 def test_the_reason_why_a_map_failed_is_reported(tmp_path):
     maps = MemoryChunkMaps()
     maps.begin(WAITING)
