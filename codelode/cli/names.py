@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,21 +23,27 @@ from codelode.display import plain, quoted
 if TYPE_CHECKING:
     from codelode.client import Client, Definition, NameUse, SymbolList
 
-_LIMIT: dict[str, Any] = {
-    "type": click.IntRange(1, 10_000),
-    "metavar": "N",
-    "default": 200,
-    "show_default": True,
-}
+
+def _listing(limits: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that adds the options of these commands; `limits` says what N limits."""
+    limit = click.option(
+        "--limit",
+        type=click.IntRange(1, 10_000),
+        metavar="N",
+        default=200,
+        show_default=True,
+        help=limits,
+    )
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        return limit(filter_options(json_option(server_option(click.pass_context(command)))))
+
+    return add
 
 
 @click.command()
 @click.argument("name", metavar="GLOB")
-@click.option("--limit", **_LIMIT, help="List at most N definitions.")
-@filter_options
-@json_option
-@server_option
-@click.pass_context
+@_listing("List at most N definitions.")
 def symbols(
     context: click.Context,
     /,
@@ -65,11 +71,7 @@ def symbols(
 
 @click.command()
 @click.argument("name")
-@click.option("--limit", **_LIMIT, help="List at most N definitions.")
-@filter_options
-@json_option
-@server_option
-@click.pass_context
+@_listing("List at most N definitions.")
 def definitions(
     context: click.Context,
     /,
@@ -99,11 +101,7 @@ def definitions(
 
 @click.command()
 @click.argument("name")
-@click.option("--limit", **_LIMIT, help="List at most N uses.")
-@filter_options
-@json_option
-@server_option
-@click.pass_context
+@_listing("List at most N uses.")
 def references(
     context: click.Context,
     /,
@@ -141,11 +139,7 @@ def references(
 
 @click.command()
 @click.argument("name")
-@click.option("--limit", **_LIMIT, help="Read at most N uses.")
-@filter_options
-@json_option
-@server_option
-@click.pass_context
+@_listing("Read at most N uses.")
 def callers(
     context: click.Context,
     /,
