@@ -28,7 +28,7 @@ def test_a_visibility_holds_its_names_and_nothing_else():
         (Visibility.of([]), (), ()),
     ],
 )
-def test_among_narrows_what_is_named(visible, named, expected):
+def test_among_keeps_only_visible_names(visible, named, expected):
     assert visible.among(named) == expected
 
 

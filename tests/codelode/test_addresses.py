@@ -125,7 +125,7 @@ def test_a_secret_in_an_address_is_refused_and_not_repeated(form):
 
 
 @pytest.mark.parametrize("user", ["git", "hg", "org-123", "alice.b", "APKAEIBAERJR2EXAMPLE"])
-def test_the_account_of_an_ssh_host_is_kept(user):
+def test_the_user_name_in_an_ssh_url_is_kept(user):
     for url in (f"{user}@host.example:a/b", f"ssh://{user}@host.example/a/b"):
         assert check_url(url, local_paths="") == url
 
@@ -150,7 +150,7 @@ def test_a_repository_below_a_listed_folder_is_allowed(repository, tmp_path):
     assert check_url(f"{repository}/", local_paths=listed) == str(repository)
 
 
-def test_a_neighbour_whose_name_starts_alike_is_not_below(repository, tmp_path):
+def test_a_folder_whose_name_only_starts_like_an_allowed_one_is_refused(repository, tmp_path):
     with pytest.raises(InvalidQuery, match=r"outside.*--allow-path FOLDER") as raised:
         check_url(str(repository), local_paths=str(tmp_path / "allow"))
     # The error does not reveal which folders are allowed.
@@ -253,7 +253,7 @@ def test_a_repository_of_another_user_is_not_owned(repository):
         check_url(str(repository), local_paths="owned")
 
 
-def test_a_bare_repository_is_one(tmp_path):
+def test_a_bare_repository_is_accepted(tmp_path):
     subprocess.run(["git", "init", "-q", "--bare", tmp_path / "x.git"], check=True)
     assert check_url(str(tmp_path / "x.git"), local_paths="owned") == str(tmp_path / "x.git")
 

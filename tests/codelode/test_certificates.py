@@ -24,7 +24,7 @@ def read(issued):
     return read_certificate(issued.certificate, issued.key)
 
 
-def test_a_certificate_tells_its_names_and_its_time(authority):
+def test_reading_a_certificate_gives_its_names_and_validity_period(authority):
     found = read(authority.issue("search.example", "*.search.example", "10.0.0.1"))
 
     assert found.names == ("search.example", "*.search.example", "10.0.0.1")
@@ -48,7 +48,7 @@ def test_a_file_that_is_missing_is_named(authority, file):
     [b"", b"hello", b"\xff\xfe", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"],
     ids=["empty", "text", "binary", "damaged"],
 )
-def test_a_file_with_something_else_is_named(authority, file, content):
+def test_a_certificate_file_with_other_content_is_named(authority, file, content):
     issued = authority.issue("search.example")
     path = getattr(issued, file)
     path.write_bytes(content)
@@ -78,7 +78,7 @@ def test_a_key_with_a_passphrase_is_refused_with_the_command_that_removes_it(aut
 @pytest.mark.parametrize(
     ("days", "reason"), [((-9, -1), "expired at"), ((1, 9), "not valid before")]
 )
-def test_a_certificate_of_another_time_is_refused(authority, days, reason):
+def test_a_certificate_outside_its_validity_period_is_refused(authority, days, reason):
     with pytest.raises(InvalidSettings, match=reason):
         read(authority.issue("search.example", days=days))
 

@@ -445,7 +445,7 @@ def test_status_and_repositories_carry_the_whole_picture(client, gateway):
     assert (repository.refs[0].indexed, repository.refs[0].chunks) == ("c" * 40, 9)
 
 
-def test_patterns_that_are_not_given_differ_from_none_at_all(client, gateway):
+def test_absent_patterns_differ_from_empty_ones(client, gateway):
     client.index("https://x", wait=False)
     client.index("https://x", include=iter(["src/"]), exclude=[], wait=False)
 
@@ -561,7 +561,7 @@ def test_a_gateway_that_keeps_silent_is_timed_out(connect):
     "address", ["", "localhost", ":50051", "h:0", "h:99999", "h:x", "h:²", "http://h:1"]
 )
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_an_address_that_is_none_is_refused(kind, address):
+def test_an_invalid_address_is_refused(kind, address):
     with pytest.raises(errors.InvalidSettings, match="HOST:PORT"):
         kind(address)
 
@@ -595,7 +595,7 @@ def test_one_text_in_place_of_a_list_is_refused_by_name(client):
         client.search("x", languages="python")
 
 
-def test_serving_is_what_the_health_service_says(client, connect, closed_port):
+def test_is_serving_asks_the_health_service(client, connect, closed_port):
     assert client.is_serving()
     with connect(f"127.0.0.1:{closed_port}") as nobody:
         assert not nobody.is_serving()

@@ -26,7 +26,7 @@ def covers(found, name, groups=()):
     hidden_groups=st.frozensets(st.sampled_from(GROUPS)),
     data=st.data(),
 )
-def test_a_cover_is_exact_and_short_or_there_is_none(known, suspended, hidden, hidden_groups, data):
+def test_a_cover_is_either_exact_and_short_or_absent(known, suspended, hidden, hidden_groups, data):
     """A chunk of a repository whose groups are suspended has any of the former and later ones."""
     names = {name for name, some in known.items() if some not in hidden_groups} - hidden
     groups = {name: Grouped(some, suspended.get(name)) for name, some in known.items() if some}
@@ -42,7 +42,7 @@ def test_a_cover_is_exact_and_short_or_there_is_none(known, suspended, hidden, h
         assert 2 * sum(map(len, found)) <= len(names)
 
 
-def test_the_prefixes_of_a_name_end_at_its_separators():
+def test_prefixes_of_a_name_end_at_its_separators():
     assert prefixes("acme/pay-ments.api") == ["acme/", "acme/pay-", "acme/pay-ments."]
     assert prefixes("plain") == []
     assert len(prefixes("a-" * 90)) == MAX_PREFIXES
@@ -54,7 +54,7 @@ def test_a_common_prefix_replaces_names():
     assert cover(TEAMS, Known(TEAMS)) == (("acme/",), (), ())
 
 
-def test_few_hidden_names_are_exceptions_and_few_visible_ones_are_named():
+def test_a_cover_lists_few_hidden_names_as_exceptions_and_few_visible_ones_by_name():
     one, other = "acme/a-r1", "acme/b-r1"
     seen = {name for name in TEAMS if name.startswith("acme/a-")} - {one} | {other}
     assert cover(frozenset(seen), Known(TEAMS)) == Cover(("acme/a-",), (other,), (one,))

@@ -49,7 +49,7 @@ def test_quoted_names_are_one_printable_line_each(one, other):
 
 
 @given(st.text())
-def test_a_text_keeps_its_lines_and_loses_what_moves_them(text):
+def test_a_text_keeps_its_lines_but_no_characters_that_move_them(text):
     shown = plain(text)
 
     assert shown.count("\n") == text.count("\n")

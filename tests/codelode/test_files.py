@@ -31,7 +31,7 @@ def test_a_new_folder_and_its_parents_are_private(tmp_path: Path) -> None:
     assert [mode(tmp_path / "a"), mode(tmp_path / "a/b")] == [0o700, 0o700]
 
 
-def test_others_lose_their_rights_to_a_folder_that_exists(tmp_path: Path) -> None:
+def test_an_existing_folder_is_made_private(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir(mode=0o755)
 

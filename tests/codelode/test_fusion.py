@@ -9,16 +9,16 @@ def short(*sides, most, secondary=()):
     return shortlist([side.split() for side in sides], most, is_secondary=lambda k: k in secondary)
 
 
-def test_without_a_bound_everything_is_worth_reading_once():
+def test_without_a_limit_every_item_is_kept_once():
     assert short("a b", "b c", most=None) == ["a", "b", "c"]
     assert short("a b", "b c", most=3) == ["a", "b", "c"]
 
 
-def test_what_both_sides_found_comes_before_the_best_of_one():
+def test_items_in_both_rankings_come_before_the_best_of_one():
     assert short("a both", "b both", most=1) == ["both"]
 
 
-def test_something_secondary_must_be_the_best_of_both_sides():
+def test_a_secondary_item_must_be_the_best_of_both_rankings():
     keyword, near = "best-test test code more-code", "best-test code more-code"
     tests = ("best-test", "test")
 
@@ -27,7 +27,7 @@ def test_something_secondary_must_be_the_best_of_both_sides():
     assert short("best-test x", "best-test y", most=1, secondary=tests) == ["best-test"]
 
 
-def test_on_one_side_alone_the_best_of_what_is_secondary_is_still_worth_reading():
+def test_with_one_ranking_the_best_secondary_item_is_still_kept():
     code = [f"code{number}" for number in range(90)]
     found = short(" ".join(("test", *code)), "", most=72, secondary=("test",))
 

@@ -15,7 +15,7 @@ def test_nothing_is_collected_during_imports_and_everything_else_later():
     assert gc.isenabled()
 
 
-def test_collections_begin_again_if_an_import_fails():
+def test_garbage_collection_resumes_if_an_import_fails():
     with pytest.raises(ImportError), garbage.postponed():
         raise ImportError
     assert gc.isenabled()

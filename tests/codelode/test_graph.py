@@ -58,7 +58,7 @@ def test_walk_finds_files_with_their_distances(reverse, start, depth, expected):
     assert files(found, reverse=reverse) == (expected, False)
 
 
-def test_a_circle_ends_the_walk_without_finding_the_start():
+def test_a_cycle_ends_the_walk_and_the_start_is_not_a_result():
     graph = graph_of(("a", "b"), ("b", "a"))
 
     found = walk(graph, REPO, DEFAULT_REF, ["a"], depth=99, reverse=False, limit=99)
@@ -95,7 +95,7 @@ def test_other_kinds_of_edges_are_not_followed():
     assert len(found) == 1
 
 
-def test_a_level_is_read_at_once_as_far_as_there_is_room():
+def test_a_level_of_the_walk_is_read_in_one_call_up_to_the_limit():
     graph = graph_of(*(("a", f"b{n}") for n in range(50)), *((f"b{n}", "c") for n in range(50)))
 
     walk(graph, REPO, DEFAULT_REF, ["a"], depth=2, reverse=False, limit=999)
@@ -143,7 +143,7 @@ def test_order_is_by_source_target_and_kind():
     assert in_order(edges) == (edges[1], edges[2], edges[0])
 
 
-def test_levels_hold_each_node_once_at_its_least_distance():
+def test_levels_list_each_node_once_at_its_smallest_distance():
     neighbours = {"a": "bc", "b": "ac", "c": "d", "d": "a"}
     reached = {}
     for level in levels("a", depth=3):

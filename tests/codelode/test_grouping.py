@@ -51,13 +51,13 @@ def test_globs_that_a_filter_describes_in_few_terms_form_no_group(globs, left):
 
 
 @given(st.from_regex(r"[ab]([/.-][ab]){0,2}[/._-]?\*{1,2}", fullmatch=True), st.data())
-def test_what_a_glob_that_forms_no_group_matches_has_its_prefix(glob, data):
+def test_names_matched_by_a_glob_without_a_group_share_its_prefix(glob, data):
     name = data.draw(st.from_regex(r"[ab]([/.-][ab]){0,4}", fullmatch=True))
     if not undescribed([[glob]]) and matcher((glob,))(name):
         assert glob.rstrip("*") in prefixes(name)
 
 
-def test_a_random_half_that_the_access_file_grants_is_described_by_its_entries():
+def test_a_random_half_granted_by_the_access_file_is_covered_by_its_entries():
     drawn = random.Random(1).sample(NAMES, 200)
     entries = [drawn[start : start + 50] for start in range(0, 200, 50)]
     groups = grouped(Rights(lists=undescribed(entries)))

@@ -78,7 +78,7 @@ def test_permissions_are_unpacked_as_they_were_packed(count, granted, emails):
         assert {number for number in range(count) if bits >> number & 1} == known
 
 
-def test_the_readers_of_a_repository_are_found_by_any_spelling_of_its_url():
+def test_readers_of_a_repository_are_found_by_any_spelling_of_its_url():
     built = PermissionsBuilder()
     for name in ("app", "lib"):
         built.repository(name, [f"https://host/acme/{name}.git", f"git@host:acme/{name}.git"])

@@ -72,7 +72,7 @@ def test_names_and_aliases_resolve_to_one_language_each():
         ("a/", b"\xff\xfe", "text"),
     ],
 )
-def test_the_language_of(path, head, expected):
+def test_a_path_has_the_expected_language(path, head, expected):
     assert detect(path, head).name == expected
 
 
@@ -146,7 +146,7 @@ CATEGORIES = {
     ("path", "expected"),
     [(path, expected) for expected, paths in CATEGORIES.items() for path in paths.split()],
 )
-def test_the_category_of(path, expected):
+def test_a_path_has_the_expected_category(path, expected):
     assert category(path) is expected
 
 

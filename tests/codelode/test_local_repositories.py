@@ -213,7 +213,7 @@ def test_nothing_outside_of_the_allowed_folders_is_indexed(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving a folder away needs root")
 @pytest.mark.parametrize("variant", [pack_link, refs_link, alternates])
-def test_nothing_of_another_user_is_read_by_way_of_an_own_repository(inside, outside, variant):
+def test_a_users_own_repository_gives_no_access_to_files_of_another_user(inside, outside, variant):
     variant(inside, outside)
     for path in (outside, *outside.rglob("*")):
         os.chown(path, OTHER_USER, OTHER_USER)
@@ -228,7 +228,7 @@ def test_links_inside_the_allowed_folders_are_followed(inside, outside, tmp_path
     assert check(inside, local_paths="owned") == inside
 
 
-def test_what_git_does_not_read_for_a_clone_may_lead_anywhere(inside, outside, listed, tmp_path):
+def test_links_that_git_does_not_follow_for_a_clone_are_allowed(inside, outside, listed, tmp_path):
     for name in ("hooks", "lfs"):
         if (inside / ".git" / name).exists():
             relink(inside / ".git" / name, outside)
@@ -249,7 +249,7 @@ def test_worktrees_and_bare_repositories_inside_the_allowed_folders_are_read(ins
         assert check(path, local_paths=listed) == path
 
 
-def test_a_source_that_led_elsewhere_during_the_transfer_leaves_no_mirror(
+def test_a_source_redirected_during_the_transfer_leaves_no_mirror(
     inside, outside, listed, tmp_path
 ):
     mirrors = Mirrors(tmp_path / "mirrors", timeout_s=60, local_paths=listed)
@@ -339,7 +339,7 @@ def swapping(inside, outside):
 @pytest.mark.slow
 @pytest.mark.skipif(not git_program.can_be_restricted(), reason="the kernel has no Landlock")
 @pytest.mark.parametrize("mirrored", [False, True], ids=["first run", "second run"])
-def test_a_link_that_is_there_only_while_git_reads_leads_nowhere(
+def test_a_link_swapped_in_while_git_reads_reveals_nothing(
     inside, outside, listed, tmp_path, mirrored
 ):
     mirrors = Mirrors(tmp_path / "mirrors", timeout_s=60, local_paths=listed)

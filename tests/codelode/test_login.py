@@ -88,7 +88,7 @@ def test_a_token_of_the_environment_counts_before_a_login(
     assert gateway.tokens == ["Bearer own"]
 
 
-def test_a_token_that_ends_is_renewed_once_for_all(logged_in, gateway, issuer, data):
+def test_an_expiring_token_is_renewed_once_for_all_threads(logged_in, gateway, issuer, data):
     logged_in(seconds=10)
     fresh = issuer.token()
     issuer.granted = {"id_token": fresh, "refresh_token": "second"}
@@ -154,6 +154,6 @@ def test_an_issuer_is_asked_over_https_only(url):
         login.described(url)
 
 
-def test_an_issuer_that_calls_itself_otherwise_is_refused(issuer):
+def test_an_issuer_with_another_name_in_its_description_is_refused(issuer):
     with pytest.raises(InvalidSettings, match="calls itself"):
         login.described(f"{issuer.url}/")

@@ -47,7 +47,7 @@ def test_a_lock_stays_after_an_error(mirror):
     assert mirror.with_suffix(".lock").exists()
 
 
-def test_who_waited_for_a_lock_that_went_with_its_mirror_has_the_one_that_others_find(
+def test_a_waiter_whose_lock_was_removed_with_its_mirror_locks_the_new_one(
     mirror,
 ):
     lock = mirror.with_suffix(".lock")

@@ -66,7 +66,7 @@ BUILTIN = [
     [case[1:] for case in BUILTIN],
     ids=[case[0] for case in BUILTIN],
 )
-def test_a_member_that_builtin_types_have_is_sure_only_on_the_own_object(
+def test_a_method_name_of_builtin_types_resolves_surely_only_on_self(
     kind, path, defined, imported, expected
 ):
     definitions = [at(one, Kind.METHOD, "copy") for one in defined]
@@ -132,6 +132,6 @@ def test_a_common_name_resolves_to_a_bounded_number_of_definitions():
     assert len(found) == MAX_BY_NAME
 
 
-def test_files_that_represent_their_folder_reexport_their_imports():
+def test_index_files_of_a_folder_reexport_their_imports():
     assert all(map(reexports, ["a/__init__.py", "web/index.ts", "src/lib.rs", "m/mod.rs"]))
     assert not reexports("a/init_db.py")

@@ -21,7 +21,7 @@ def test_the_spelling_of_a_name_is_its_last_index_term(name):
     assert spelling(name) == (tokens.terms(name) or [""])[-1]
 
 
-def test_names_are_lists_that_a_line_is_looked_for_in():
+def test_names_are_stored_as_newline_delimited_lists():
     assert names_of("Pool.get_user", ("Pool.get_user", "Pool.putAll")) == Names(
         "getuser", "\ngetuser\nputall\n", "\npool\nget\nuser\ngetuser\nput\nall\nputall\n"
     )

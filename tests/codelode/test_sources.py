@@ -99,7 +99,7 @@ def test_a_file_declares_connections():
     assert one.permissions == PermissionSync(300, 86_400)
 
 
-def test_a_file_declares_whose_repositories_are_followed():
+def test_a_sources_file_declares_which_repositories_to_follow():
     cloud, urls, folder = parse(FOLLOWED, file="f")
 
     assert cloud.repositories == RepositoryRules(
@@ -157,7 +157,7 @@ def test_a_file_declares_the_key_and_the_host_keys_of_urls_over_ssh():
         ("bitbucket-server", "", "ssh://git@h.example:7999"),
     ],
 )
-def test_git_may_read_the_repositories_of_a_code_host_over_ssh(kind, more, url):
+def test_git_can_read_the_repositories_of_a_code_host_over_ssh(kind, more, url):
     ssh = f"{{private_key: {{env: KEY}}, known_hosts: h.example {HOST_KEY}{more}}}"
     text = f"kind: {kind}, url: 'https://h.example/x', token: {{env: TOKEN}}, ssh: {ssh}"
     (one,) = parse(f"connections:\n  - {{name: over, {text}}}\n", file="f")
@@ -285,7 +285,7 @@ def test_an_error_in_the_file_names_its_line_and_no_secret(text, line, message):
     assert "secret" not in str(caught.value).replace("webhook_secret", "")  # the field
 
 
-def test_a_secret_is_read_where_the_file_says(tmp_path, monkeypatch):
+def test_a_secret_is_read_from_where_the_file_says(tmp_path, monkeypatch):
     path = tmp_path / "token"
     path.write_text("from-file\n")
     monkeypatch.setenv("GITEA_TOKEN", " from-environment ")

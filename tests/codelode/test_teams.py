@@ -123,7 +123,7 @@ def test_owners_who_read_everything_do_not_hide_teams():
     assert max(host.terms(known, account) for account in reads) < MANY_TERMS
 
 
-def test_people_who_read_a_random_half_each_are_teams_of_their_own():
+def test_each_person_who_reads_a_random_half_forms_a_team():
     drawn = random.Random(2)
     host = Host({str(account): set(drawn.sample(NAMES, 1_500)) for account in range(40)})
     host.teams()
@@ -148,7 +148,7 @@ def test_groups_of_a_team_differ_by_label(overlap):
     ],
     ids=["nobody", "nothing", "names", "equal readers", "few"],
 )
-def test_callers_whom_names_or_equal_readers_describe_need_no_teams(reads):
+def test_no_teams_are_formed_if_prefixes_or_equal_readers_suffice(reads):
     assert Host(reads).teams() == ()
 
 
@@ -173,7 +173,7 @@ def test_a_later_repository_joins_the_teams_that_read_it():
 
 
 @pytest.mark.parametrize("where", ["memory", pytest.param("redis", marks=pytest.mark.server)])
-def test_teams_stay_until_they_are_wanted_again(where, request):
+def test_stored_teams_are_reused_after_the_next_sync(where, request):
     states = RedisPermissionStates(request.getfixturevalue("redis")) if where == "redis" else None
     drawn = random.Random(4)
     host = Host({"1": {NAMES[0]}}, states)
@@ -203,7 +203,7 @@ def test_teams_that_are_known_are_preferred_to_others_with_the_same_repositories
         assert ("gone",) not in found
 
 
-def test_a_repository_is_one_of_a_team_if_most_of_its_accounts_read_it():
+def test_a_repository_belongs_to_a_team_if_most_of_its_readers_do():
     team = tuple("abcde")
     assert teams.has_repository(team, frozenset("abcdx"))
     assert not teams.has_repository(team, frozenset("abcxyz"))

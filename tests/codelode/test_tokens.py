@@ -64,11 +64,11 @@ def test_texts_without_spaces_have_all_pairs_of_their_characters_as_terms(text, 
     assert terms(text) == expected.split()
 
 
-def test_identifiers_come_as_written_with_repeats():
+def test_identifiers_are_listed_as_written_with_repetitions():
     assert list(identifiers("a._b(A, a) + __c__")) == ["a", "b", "A", "a", "c"]
 
 
-def test_a_run_too_long_to_be_an_identifier_has_no_terms():
+def test_a_character_run_too_long_for_an_identifier_has_no_terms():
     data = "x" * (MAX_IDENTIFIER_CHARS + 1)
     assert terms(f"key = {data}") == ["key"]
     assert list(identifiers(data)) == []
@@ -115,7 +115,7 @@ def test_terms_of_two_texts_are_the_terms_of_each(first, second):
 
 
 @given(st.text(st.characters(max_codepoint=127)))
-def test_an_ascii_text_has_the_same_runs_as_among_other_texts(text):
+def test_ascii_and_other_texts_are_split_into_runs_alike(text):
     assert runs(text) == runs(f"{text} é")[:-1]
 
 
@@ -130,11 +130,11 @@ def test_terms_are_the_terms_of_each_identifier(text):
 
 
 @given(st.text())
-def test_a_text_may_have_each_of_its_terms(text):
+def test_no_term_of_a_text_is_ruled_out(text):
     assert all(may_have(text, {term}) for term in terms(text))
 
 
-def test_a_text_in_ascii_that_lacks_the_letters_of_a_term_does_not_have_it():
+def test_an_ascii_text_without_the_letters_of_a_term_is_ruled_out():
     assert may_have("x = get_user(id)", {"absent", "getuser"})
     assert not may_have("x = get_user(id)", {"absent", "straße"})
     assert not may_have("x = 1", ())

@@ -90,7 +90,7 @@ def test_a_writer_that_died_is_not_waited_for(swap):
         pass
 
 
-def test_a_write_whose_end_redis_did_not_hear_is_not_waited_for(
+def test_a_swap_does_not_wait_for_a_write_whose_end_redis_missed(
     swap, redis, redis_admin, redis_url, wait_for
 ):
     with connect(redis_url, timeout_s=0.1) as impatient:
@@ -114,7 +114,7 @@ def test_one_rebuild_runs_at_a_time(swap):
         hold.check()
 
 
-def test_a_killed_rebuild_is_in_nobodys_way(swap, redis_url):
+def test_a_killed_rebuild_does_not_block_the_next_one(swap, redis_url):
     script = f"""
 import os, signal
 from codelode.backends.redis.connection import connect
@@ -157,7 +157,7 @@ def test_the_state_of_a_rebuild_is_kept_until_it_is_forgotten(swap):
     assert swap.target() == {}
 
 
-def test_what_the_workers_run_with_is_known(swap):
+def test_the_announced_settings_of_workers_are_known(swap):
     assert swap.facts() == {}
     swap.announce({"store": "local"})
     assert swap.facts() == {"store": "local"}

@@ -365,7 +365,7 @@ async def test_a_new_reader_uses_a_file_with_rows_that_were_deleted(
     assert found == await _unshared(folder)
 
 
-async def test_a_file_of_a_later_state_is_ignored(writer, folder, search, shares_all):
+async def test_a_vector_file_newer_than_the_database_is_ignored(writer, folder, search, shares_all):
     writer.replace(files(10))
     writer.maintain()
     later = (folder / shared_vectors.FILE_NAME).read_bytes()
@@ -489,7 +489,7 @@ async def test_a_full_disk_leaves_the_vectors_with_the_readers(
     assert len(await _similarities(search)) == 20
 
 
-def test_the_draft_of_a_killed_writer_counts_and_is_removed(writer, folder, shares_all):
+def test_the_draft_of_a_killed_writer_is_counted_and_then_removed(writer, folder, shares_all):
     writer.replace(files(20))
     writer.maintain()
     inventory = LocalInventory(folder)
@@ -880,7 +880,7 @@ async def test_a_search_ends_with_its_call(large):
             await large.hybrid(asked)
 
 
-async def test_the_best_inside_a_filter_are_found_however_few_it_admits(large):
+async def test_the_best_chunks_that_a_filter_admits_are_found_however_few_there_are(large):
     everything = await large.hybrid(
         HybridQuery("shared", QUERY.vector, Filters(), 2_000, visible=EVERYTHING)
     )

@@ -32,7 +32,7 @@ async def found(search):
     return sorted(hit.chunk.path for hit in hits)
 
 
-async def test_a_write_says_that_the_disk_is_and_is_whole_when_repeated(
+async def test_a_write_to_a_read_only_disk_fails_and_is_complete_when_repeated(
     sides, tmp_path, chunk_of, file_of
 ):
     store, search = sides

@@ -122,7 +122,7 @@ def test_a_wrong_url_is_refused_with_the_remedy_and_without_its_password(open_, 
     assert "secret" not in str(caught.value)
 
 
-def test_a_socket_file_is_a_place_to_connect_to(tmp_path):
+def test_a_missing_socket_file_is_unavailable(tmp_path):
     with pytest.raises(Unavailable):
         ping(f"unix://{tmp_path}/none")
 
@@ -144,7 +144,7 @@ def test_a_silent_server_is_timed_out():
             client.ping()
 
 
-def test_a_lost_connection_is_opened_again_unseen(redis, redis_admin):
+def test_a_lost_connection_is_reopened_without_an_error(redis, redis_admin):
     redis.ping()
     assert redis_admin.client_kill_filter(_type="normal", skipme=True) >= 1
 

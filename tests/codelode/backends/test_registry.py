@@ -75,7 +75,7 @@ def test_the_published_index_names_its_embedder(toys):
     assert (found.name, found.settings.embedder, found.space) == ("toy-1", "toy", SPACE)
 
 
-def test_the_settings_take_what_has_a_record_and_nothing_else(toys):
+def test_settings_accept_only_choices_that_are_registered(toys):
     assert "toy" in registry.choices("store")
     assert "none" not in registry.choices("embedder")
     with pytest.raises(InvalidSettings, match="CODELODE_STORE='tyo': choose local or weaviate or"):

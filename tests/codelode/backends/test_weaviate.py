@@ -100,7 +100,7 @@ def test_an_object_that_can_never_be_stored_is_rejected_at_its_file():
     assert str(refusal("invalid text", file="acme/app:a.py")).startswith("acme/app:a.py: ")
 
 
-def test_a_long_refusal_keeps_what_was_refused_and_why():
+def test_a_shortened_error_keeps_its_beginning_and_its_end():
     server = f"put object: {'import: ' * 100}write /var/lib/weaviate/1.wal: no space left on device"
     for error in (
         translate(weaviate.exceptions.WeaviateQueryError(server, "GRPC")),
@@ -248,7 +248,7 @@ async def test_a_reader_keeps_answering_while_the_alias_cannot_be_resolved(
     assert len(await sides.found()) == 1
 
 
-async def test_a_reader_follows_to_an_index_that_was_rebuilt(
+async def test_a_reader_switches_to_a_rebuilt_index(
     open_weaviate, weaviate_address, own_place, chunk_of, file_of
 ):
     reader = open_weaviate(weaviate_address, own_place)

@@ -31,7 +31,7 @@ def test_nothing_can_be_saved_before_anything_is_indexed(backup):
         backup.begin()
 
 
-def test_a_backup_may_replace_the_index_it_is_of(backup, facts):
+def test_a_backup_can_replace_the_index_it_was_made_from(backup, facts):
     backup.check(facts)
     backup.restore(None, facts)
     assert backup.chunks() == 1

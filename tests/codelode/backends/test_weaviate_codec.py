@@ -46,7 +46,7 @@ def test_an_object_is_decoded_once_and_a_full_cache_drops_its_older_half(chunk_o
     assert again == first[0] == decode(objects[0].properties)
 
 
-def test_groups_are_beside_the_prefixes_and_objects_with_one_or_none_are_as_in_former_releases():
+def test_groups_are_stored_with_prefixes_and_change_ids_only_from_the_second_on():
     here = chunk("a.py", "x = 1", repository="acme/pay-api")
     given = ((), ("=12ab",), ("=12ab", "=34cd"))
     plain, grouped, divided = (

@@ -70,7 +70,7 @@ def test_without_a_notification_the_checkout_is_looked_at_again(work):
     assert len(list(islice(changes(work.folder, idle_s=0.0), 3))) == 3
 
 
-def test_where_files_cannot_be_watched_they_are_looked_at_all_the_same(tmp_path):
+def test_files_that_cannot_be_watched_are_polled(tmp_path):
     told = []
     looks = changes(tmp_path / "missing", unwatched_s=0.0, on_unwatched=told.append)
     assert len(list(islice(looks, 3))) == 3

@@ -128,7 +128,7 @@ def test_existing_hooks_still_run_and_are_restored(work, hooks, calls):
     assert hooks.states() == dict.fromkeys(HOOKS, HookState.MISSING)
 
 
-def test_what_the_user_adds_to_a_hook_of_ours_stays(work, hooks):
+def test_uninstalling_keeps_what_the_user_added_to_a_hook(work, hooks):
     hooks.install()
     hook = work.folder / ".git/hooks/post-commit"
     hook.write_text(f"{hook.read_text()}echo mine\n")

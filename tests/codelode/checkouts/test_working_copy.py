@@ -129,7 +129,7 @@ def test_large_untracked_files_and_repositories_among_the_files_are_left_out_and
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser can read every file")
-def test_a_file_that_cannot_be_read_keeps_the_others_from_nothing(work, copy):
+def test_an_unreadable_file_does_not_keep_others_out_of_the_snapshot(work, copy):
     work.write({"secret.py": "s = 1\n", "c.py": "c = 1\n"})
     (work.folder / "secret.py").chmod(0)
     copy.snapshot()
@@ -199,7 +199,7 @@ def test_a_checkout_that_goes_or_breaks_is_an_error(work, copy):
         copy.snapshot()
 
 
-def test_a_path_of_bytes_that_are_not_text_is_kept(work, copy):
+def test_a_path_that_is_not_valid_utf_8_is_kept(work, copy):
     name = os.fsdecode(b"caf\xe9.py")
     (work.folder / name).write_text("x = 1\n")
     copy.snapshot()

@@ -158,7 +158,7 @@ def test_indexed_code_is_found(up):
     assert json.loads(answer.stdout)["hits"][0]["path"] == "greet.py"
 
 
-def test_it_says_in_one_line_where_it_is_ready(up):
+def test_up_prints_one_line_with_the_addresses_when_it_is_ready(up):
     (line,) = [line for line in up.said.read_text().splitlines() if "is ready" in line]
 
     cluster = up.cluster
@@ -168,7 +168,7 @@ def test_it_says_in_one_line_where_it_is_ready(up):
     )
 
 
-def test_it_says_where_the_web_page_is_and_a_command_signs_a_browser_in(up):
+def test_up_prints_the_web_address_and_a_command_signs_a_browser_in(up):
     assert f"the web page is {up.cluster.http}; `codelode web`" in up.said.read_text()
 
     answer = up.codelode("web", "--no-open", server=False)
@@ -436,7 +436,7 @@ def test_several_gateways_share_the_ports_and_one_may_die(tmp_path, repository):
         assert running.stop(signal.SIGTERM) == 0
 
 
-def test_a_second_up_on_the_same_data_is_refused(up):
+def test_a_second_cluster_on_the_same_data_folder_is_refused(up):
     second = subprocess.run(
         [sys.executable, "-m", "codelode", "up", "--data", up.data],
         capture_output=True,

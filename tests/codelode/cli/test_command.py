@@ -162,7 +162,7 @@ def test_a_command_of_the_client_imports_nothing_of_the_server(
         ("context", "Fit the text into this many tokens, 100 to 200,000."),
     ],
 )
-def test_an_option_with_bounds_says_them(codelode, command, says):
+def test_the_help_of_an_option_states_its_bounds(codelode, command, says):
     assert says in " ".join(codelode(command, "--help").out.split())
 
 

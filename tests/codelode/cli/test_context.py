@@ -47,7 +47,7 @@ def test_a_budget_that_is_not_a_number_is_refused_by_name(served, gateway):
     assert gateway.requests == []
 
 
-def test_a_context_of_nothing_ends_with_one(served, gateway):
+def test_an_empty_context_exits_with_status_one(served, gateway):
     gateway.hits = []
 
     answer = served("context", "retry")

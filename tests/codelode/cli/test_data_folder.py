@@ -82,7 +82,7 @@ def test_a_cluster_is_found_from_another_folder_unless_that_has_its_own(tmp_path
         assert found_cluster(usual) is None
 
 
-def test_the_file_of_a_dead_cluster_is_not_believed(tmp_path):
+def test_the_file_of_a_dead_cluster_is_ignored(tmp_path):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     with data_folder.locked(tmp_path):

@@ -70,7 +70,7 @@ def test_queries_are_asked_of_their_repository_past_the_cache(served, gateway, q
     assert gateway.requests[2].options.rank.ranker == "fused"
 
 
-def test_a_hit_in_another_repository_is_nobodys_target(served, gateway, queries):
+def test_a_hit_in_another_repository_matches_no_target(served, gateway, queries):
     gateway.hits = [hit("src/retry.py", repository="fork")]
 
     assert figures(served("eval", queries, "--json"))["metrics"]["ndcg@10"] == 0

@@ -118,7 +118,7 @@ def test_nothing_found_ends_with_one(address, codelode, service):
 
 
 @pytest.mark.parametrize("depth", ["0", "x"])
-def test_a_wrong_depth_ends_with_two(address, codelode, depth):
+def test_a_wrong_depth_exits_with_status_two(address, codelode, depth):
     answer = codelode("graph", "a.py", "--depth", depth, "--server", address)
 
     assert answer.status == 2
@@ -132,7 +132,7 @@ def test_the_error_for_an_unknown_relation_names_the_known_ones(address, codelod
     assert "callers" in answer.err
 
 
-def test_the_client_gives_values(address, service):
+def test_the_client_returns_values(address, service):
     with Client(address) as client:
         found = client.graph("a.py", relations=["imports"])
 

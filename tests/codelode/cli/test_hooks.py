@@ -34,7 +34,7 @@ def test_hooks_are_installed_shown_and_uninstalled(codelode, checkout):
     assert codelode("hooks", "uninstall", path) == (0, listed(checkout, "missing"), "")
 
 
-def test_the_server_of_now_is_written_into_the_hooks_and_no_secret(codelode, checkout, monkeypatch):
+def test_hooks_contain_the_current_server_address_but_no_secret(codelode, checkout, monkeypatch):
     monkeypatch.setenv("CODELODE_SERVER", "code.host.example:50051")
     monkeypatch.setenv("CODELODE_TOKEN", "canary-secret")
     codelode("hooks", "install", str(checkout), "--name", "team/app")

@@ -190,7 +190,7 @@ def test_a_file_is_sent_as_a_path_too(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("url", ["", " "])
-def test_an_empty_place_is_refused_and_is_not_the_folder_one_is_in(served, gateway, url):
+def test_an_empty_path_does_not_mean_the_current_folder(served, gateway, url):
     answer = served("index", url, "https://x/http.git")
 
     assert answer.status == 2
@@ -199,7 +199,7 @@ def test_an_empty_place_is_refused_and_is_not_the_folder_one_is_in(served, gatew
 
 
 @pytest.mark.parametrize("url", ["https://x/y", "git@host:team/app.git", "host:path", "ext::sh"])
-def test_a_url_is_sent_as_it_is(url):
+def test_a_url_is_sent_unchanged(url):
     assert locator(url) == url
 
 
@@ -238,7 +238,7 @@ def test_notices_of_a_run_are_printed_after_it(served, gateway, make_run):
     assert [f"acme/http: {text}" in answer.err.splitlines() for text in said] == [True, True]
 
 
-def test_remove_asks_nobody_with_yes_and_refuses_without_a_terminal(served, gateway):
+def test_remove_needs_a_terminal_to_confirm_or_the_option_yes(served, gateway):
     refused = served("remove", "acme/http")
     assert refused.status == 2
     assert "--yes" in refused.err
@@ -437,7 +437,7 @@ def test_an_empty_name_does_not_mean_all_repositories(served, gateway, command, 
     assert gateway.requests == []
 
 
-def test_one_file_is_one_file(served, gateway, make_run):
+def test_one_file_is_counted_in_the_singular(served, gateway, make_run):
     gateway.watches = [[make_run("complete", total=1, done=1)]]
 
     answer = served("index", "https://x/http.git", "--wait")

@@ -63,7 +63,7 @@ def test_an_empty_repository_prints_nothing(served, gateway):
     assert answer.err.endswith(": 0 folders, 0 files\n")
 
 
-def test_a_folder_that_there_is_not_is_an_error(served, gateway):
+def test_a_missing_folder_is_an_error(served, gateway):
     gateway.fail(5, "acme/http has no folder 'gone' at the ref main")
 
     answer = served("ls", "gone")

@@ -99,7 +99,7 @@ def test_an_entry_is_added_to_what_is_there_and_removed_without_a_trace(tmp_path
 
 
 @pytest.mark.parametrize("text", JSON_FILES.values(), ids=JSON_FILES.keys())
-def test_without_the_record_the_entry_alone_is_removed(tmp_path, text):
+def test_without_the_record_only_the_entry_is_removed(tmp_path, text):
     path, records, none = tmp_path / "mcp.json", tmp_path / "records", tmp_path / "none"
     changed("cursor", path, text, records)
 
@@ -230,7 +230,7 @@ def test_every_agent_is_configured_and_its_new_file_is_removed_on_undo(
 
 
 @pytest.mark.slow
-def test_the_command_that_is_written_serves(codelode, home, gateway):
+def test_the_command_written_to_the_configuration_starts_a_server(codelode, home, gateway):
     codelode("mcp", "--server", gateway.address, "install", "cursor", "--yes")
     entry = json.loads((home / ".cursor/mcp.json").read_text())["mcpServers"]["codelode"]
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}}
@@ -267,7 +267,7 @@ def test_the_list_names_a_file_that_is_broken(codelode, home):
     assert "cursor          broken    " in codelode("mcp", "install", "--list").out
 
 
-def test_the_file_of_a_project_is_in_this_folder(codelode, home):
+def test_the_project_option_writes_to_the_current_folder(codelode, home):
     codelode("mcp", "install", "claude-code", "--project", "--yes")
 
     assert "codelode" in json.loads((home / ".mcp.json").read_text())["mcpServers"]

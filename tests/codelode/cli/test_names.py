@@ -41,7 +41,7 @@ def test_the_definitions_of_a_name_are_those_of_exactly_this_name(gateway, run):
     assert json.loads(shown.out)["symbols"][0]["name"] == "Client.retry"
 
 
-def test_uses_are_printed_with_their_line_and_what_is_not_certain(gateway, run):
+def test_uses_are_printed_with_their_line_and_how_they_were_resolved(gateway, run):
     status, shown = run("references", "Client.retry", "-l", "js")
 
     assert status == 0

@@ -194,7 +194,7 @@ def test_the_command_line_of_another_user_gets_nothing(up, neighbour, command):
     assert err.count("\n") == 1
 
 
-def test_another_user_does_not_find_the_cluster_by_its_data_folder(up, neighbour):
+def test_another_user_cannot_find_the_cluster_through_its_data_folder(up, neighbour):
     status, out, err = neighbour.codelode("status")
 
     assert (status, out) == (2, "")

@@ -34,7 +34,7 @@ def starts(gateway):
     return [one for one in gateway.requests if isinstance(one, index_pb2.StartRunRequest)]
 
 
-def test_a_plan_is_a_table_by_language_and_reason(served, planned):
+def test_a_plan_is_shown_as_tables_by_language_and_by_reason(served, planned):
     answer = served("plan", "https://x/http.git", "--ref", "v1", "--exclude", "gen/")
 
     assert answer.status == 0
@@ -56,9 +56,7 @@ def test_a_plan_is_a_table_by_language_and_reason(served, planned):
     assert not start.HasField("include")
 
 
-def test_a_name_or_path_that_is_registered_is_planned_as_that_and_all_of_them_together(
-    served, planned, make_run
-):
+def test_plan_accepts_registered_names_and_paths_and_totals_all_of_them(served, planned, make_run):
     planned.repositories = [
         index_pb2.Repository(name="acme/http", url="https://x/http.git"),
         index_pb2.Repository(name="acme/tls", url="/srv/tls"),
@@ -92,7 +90,7 @@ def test_an_unknown_name_is_reported_and_the_others_are_planned(served, planned)
     assert [one.name for one in starts(planned)] == ["acme/tls"]
 
 
-def test_a_plan_may_be_of_a_name_that_is_free(served, planned):
+def test_a_plan_can_use_a_name_that_is_not_taken(served, planned):
     planned.repositories = [index_pb2.Repository(name="http", url="https://x/http.git")]
     assert served("plan", "https://x/http.git", "--name", "other").status == 0
     assert [(one.url, one.name) for one in starts(planned)] == [("https://x/http.git", "other")]

@@ -247,7 +247,7 @@ def nobodys(tmp_path):
         return redis_server.url(place)
 
 
-def test_a_server_that_ended_is_not_waited_for(nobodys):
+def test_waiting_for_a_server_that_has_ended_fails_at_once(nobodys):
     with pytest.raises(Unavailable, match="ended while it started") as caught:
         redis_server.wait_ready(nobodys, is_alive=lambda: False)
     assert not isinstance(caught.value, TimedOut)

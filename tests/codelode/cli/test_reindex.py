@@ -36,5 +36,5 @@ BEGUN = {"embedder": "openai", "embedding_model": "large", "embedding_dim": "512
         ({"state": "dropped", "dropped": ["at-1", "at-2"]}, "removed at-1, at-2"),
     ],
 )
-def test_the_last_line_says_what_became_of_it(end, said):
+def test_the_last_line_says_how_the_rebuild_ended(end, said):
     assert reindex._outcome({"dropped": []} | end) == said

@@ -39,7 +39,7 @@ def test_a_long_hit_is_cut_to_a_dozen_lines_that_say_what_is_missing(served, gat
     assert lines[-2:] == ["10  line 10", "    … 20 lines below"]
 
 
-def test_of_a_long_hit_the_part_that_has_to_do_with_the_query_is_shown(served, gateway):
+def test_a_long_hit_is_cut_to_the_part_that_matches_the_query(served, gateway):
     code = ["the line"] * 30
     code[17] = "def parseConfig(the):"
     gateway.hits = [hit(start_line=101, end_line=130, content="\n".join(code))]
@@ -342,7 +342,7 @@ def test_without_options_none_are_set(served, gateway):
     assert [field.name for field, _ in options.ListFields()] == ["preset"]
 
 
-def test_what_was_found_around_the_hits_comes_after_them(served, gateway, around):
+def test_related_files_imports_and_duplicates_are_printed_after_the_hits(served, gateway, around):
     gateway.around = around
 
     answer = served("search", "retry")

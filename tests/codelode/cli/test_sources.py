@@ -13,7 +13,7 @@ def remarks(served, gateway, **fields):
     return served("sources", "list").out.splitlines()[2:]
 
 
-def test_what_is_left_of_the_limit_of_a_host_is_shown(served, gateway):
+def test_the_remaining_request_limit_of_a_host_is_shown(served, gateway):
     budget = {"requests_allowed": 5_000, "requests_left": 40}
     (told,) = remarks(served, gateway, **budget, resets_at=1_700_000_000.0)
 

@@ -120,7 +120,7 @@ def is_alive(pid):
         return False
 
 
-def test_a_child_is_ready_once_it_reports_it(supervisor, data):
+def test_a_child_is_ready_once_it_says_so(supervisor, data):
     supervisor.start(child("worker", WORKER))
     assert supervisor.not_ready() == ("worker",)
 
@@ -162,7 +162,7 @@ def test_a_child_that_ignores_its_signals_is_killed(supervisor, data):
     assert data_folder.members(data) == frozenset()
 
 
-def test_a_hurry_skips_all_patience(data, said):
+def test_stopping_in_a_hurry_skips_the_grace_periods(data, said):
     hurried = Supervisor(
         data, environment=os.environ, announce=said.append, in_a_hurry=lambda: True
     )

@@ -74,7 +74,7 @@ def test_models_are_not_ready_without_the_embedder(settings, free_address):
         registry.prepare_models(away)
 
 
-def test_what_enqueues_stops_before_the_workers_and_the_broker_stops_last(settings):
+def test_producers_stop_before_workers_and_the_broker_stops_last(settings):
     phases = {child.name: child.stop_phase for child in all_children(settings)}
 
     assert phases["gateway"] == phases["beat"] == FRONT
@@ -83,7 +83,7 @@ def test_what_enqueues_stops_before_the_workers_and_the_broker_stops_last(settin
     assert FRONT < WORK < BROKER
 
 
-def test_all_patience_together_stays_near_ten_seconds(settings):
+def test_all_stop_timeouts_together_stay_near_ten_seconds(settings):
     longest: dict[int, float] = {}
     for child in all_children(settings):
         patience_s = sum(seconds for _, seconds in child.stop)
@@ -101,7 +101,7 @@ def test_the_number_of_workers_is_the_size_of_the_parse_pool(settings):
     )
 
 
-def test_flower_only_looks_and_only_on_loopback(settings):
+def test_flower_is_read_only_and_listens_on_loopback(settings):
     command = children.flower_child(settings, "127.0.0.1:8080").command
 
     assert {"--address=127.0.0.1", "--port=8080", "--read_only=True"} <= set(command)
@@ -115,7 +115,7 @@ def test_flower_only_looks_and_only_on_loopback(settings):
         ("error", "", True),  # the line is never written
     ],
 )
-def test_a_worker_is_ready_when_it_logs_so(settings, log_level, output, is_ready):
+def test_a_worker_is_ready_when_its_log_says_so(settings, log_level, output, is_ready):
     parse, *_ = children.worker_children(
         settings.model_copy(update={"log_level": log_level}), parsers=1
     )
@@ -131,7 +131,7 @@ def test_the_gateway_is_ready_when_its_health_service_reports_it(settings, gatew
     assert not absent.is_ready("")
 
 
-def test_the_first_of_several_gateways_is_ready_when_it_logs_so_too(settings, gateway):
+def test_the_first_of_several_gateways_is_ready_when_its_log_says_so(settings, gateway):
     """Another one may answer at the address."""
     first, _ = children.gateway_children(settings.model_copy(update={"listen": gateway.address}), 2)
 

@@ -414,7 +414,7 @@ async def test_a_run_that_fails_is_an_error_with_its_reason(gateway, make_run):
     assert text.endswith("the host does not answer")
 
 
-async def test_a_path_is_one_on_this_machine(gateway, tmp_path, monkeypatch):
+async def test_a_path_is_resolved_on_this_machine(gateway, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     await told(gateway, "index", url=".")

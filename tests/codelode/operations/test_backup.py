@@ -161,7 +161,7 @@ def folder(tmp_path):
     return tmp_path / "backups" / "monday"
 
 
-async def test_what_was_saved_answers_as_before(cluster, folder):
+async def test_a_restored_cluster_answers_as_before(cluster, folder):
     cluster.index("a.py", "b.py")
     cluster.index("c.py", name=LIB)
     before, generation = await cluster.content(), cluster.ledger.generation()
@@ -217,7 +217,7 @@ async def test_a_restored_index_accepts_writes_and_is_healthy_without_a_writer(c
     assert {hit.chunk.path for hit in (await cluster.content())[-1]} == {"a.py", "b.py"}
 
 
-async def test_the_copy_has_the_state_at_its_beginning(cluster, folder):
+async def test_a_backup_has_the_state_at_its_beginning(cluster, folder):
     cluster.index("a.py")
     index = registry.index_backup(cluster.settings)
     facts = index.begin()
@@ -231,7 +231,7 @@ async def test_the_copy_has_the_state_at_its_beginning(cluster, folder):
     assert set(inventory.counts(APP)) == {"a.py"}
 
 
-def test_nothing_is_written_while_the_moment_is_taken(cluster, folder):
+def test_nothing_is_written_while_a_backup_records_its_starting_point(cluster, folder):
     cluster.index("a.py")
     cluster.ledger.heartbeat("worker")
     swap = registry.index_swap(cluster.settings)
@@ -251,7 +251,7 @@ def test_nothing_is_written_while_the_moment_is_taken(cluster, folder):
     assert made.chunks == 1
 
 
-def test_it_is_not_restored_over_an_index_unless_forced(cluster, folder):
+def test_a_backup_replaces_an_existing_index_only_if_forced(cluster, folder):
     cluster.index("a.py")
     cluster.save(folder)
     cluster.index("b.py", name=LIB)

@@ -192,7 +192,7 @@ def test_the_error_in_a_scopes_file_names_its_line(tmp_path):
     assert problem_of(settings.scopes, scopes.read).startswith(f"{file}:2: 'a' must be a mapping")
 
 
-def test_what_the_workers_left_is_healthy(world):
+def test_an_undamaged_index_has_no_findings(world):
     world.index()
     world.index(ref=DEV)
     world.index(LIB)
@@ -223,7 +223,7 @@ def test_files_that_the_index_lost_are_indexed_by_a_new_run(world):
     assert world.ledger.generation() > generation
 
 
-def test_a_file_that_is_to_be_done_again_may_have_other_chunks_than_its_record_says(world):
+def test_a_file_due_again_may_have_chunks_that_its_record_does_not_list(world):
     world.index()
     run = world.planned(files=("a.py", "b.py"))
     one = chunks(APP, "a.py", (MAIN, DEFAULT_REF))
@@ -260,7 +260,7 @@ def test_chunks_that_the_ledger_does_not_know_are_removed(world):
     assert world.found() == []
 
 
-def test_a_label_too_many_leaves_the_chunk_where_it_belongs(world):
+def test_removing_a_surplus_ref_keeps_the_chunk_at_its_other_refs(world):
     """The situation after a run that changed the default branch and was cancelled."""
     world.index(default=DEV)
     world.lose(*FILES, refs=(DEFAULT_REF,))
@@ -301,7 +301,7 @@ def test_a_repository_that_is_being_removed_is_left_to_the_workers(world):
     assert world.found() == []
 
 
-def test_what_stages_left_of_a_run_that_ended_long_ago_goes(world):
+def test_stage_outputs_of_a_run_that_ended_long_ago_are_removed(world):
     over, going = world.index(), world.planned(LIB)
     for run in (over, going, RunId("never")):
         world.stage_outputs.put(run, {"a.py": {"parsed": b"x"}})
@@ -323,7 +323,7 @@ def test_a_repository_that_is_being_indexed_is_left_out_and_named(world):
     assert "new.py" in world.inventory.counts(APP)
 
 
-def test_what_a_given_up_run_left_pending_is_for_the_next_run(world):
+def test_files_left_pending_by_a_cancelled_run_are_not_damage(world):
     world.index()
     run = world.planned(files=("a.py", "new.py"))
     world.write(files=("new.py",))
@@ -352,7 +352,7 @@ def test_a_run_that_begins_during_a_repair_keeps_its_files(world):
     assert "new.py" in counts(APP)
 
 
-def test_entries_of_a_ref_that_came_during_the_examination_stay(world, monkeypatch):
+def test_entries_of_a_ref_indexed_during_the_examination_are_kept(world, monkeypatch):
     world.index()
     world.graph.replace(APP, [DEV], {"new.py": [Edge("new.py", "os", EdgeKind.IMPORTS, True)]})
     alone = world.swap.alone

@@ -30,7 +30,7 @@ def ndcg(hits, targets):
     return ndcg_at_k(target_ranks(hits, targets))
 
 
-def test_all_targets_in_front_score_one_in_any_order():
+def test_targets_ranked_first_score_one_in_any_order():
     assert ndcg(places("b", "a"), places("a", "b")) == pytest.approx(1)
 
 
@@ -43,7 +43,7 @@ def test_a_missed_target_lowers_the_score_of_a_found_one():
     assert ndcg(places("a"), places("a", "b")) == pytest.approx(1 / (1 + SECOND))
 
 
-def test_repeated_chunks_of_a_file_use_up_places():
+def test_repeated_chunks_of_a_file_take_up_ranks():
     hits = [SourceLocation("x", 1, 9), SourceLocation("x", 10, 20), SourceLocation("a", 1, 5)]
     assert ndcg(hits, places("a")) == pytest.approx(0.5)
 
@@ -84,7 +84,7 @@ def test_more_targets_than_places_can_still_score_one():
     assert recall_at_k(ranks) == pytest.approx(10 / 12)
 
 
-def test_companion_metrics_of_a_known_list():
+def test_the_other_metrics_have_their_known_values():
     ranks = target_ranks(places("x", "a", "y", "b"), places("a", "b", "c"))
     assert ranks == (2, 4, None)
     assert reciprocal_rank(ranks) == pytest.approx(1 / 2)

@@ -72,7 +72,7 @@ EMBEDDING = [
 ]
 
 
-def test_what_made_the_index_is_known_without_asking(embedder, server):
+def test_identity_and_dimension_come_from_the_index_without_a_model_call(embedder, server):
     assert (embedder.identity, embedder.dim) == SPACE
     assert server.asked == 0
 
@@ -100,9 +100,7 @@ def test_vectors_of_another_model_are_refused_with_the_remedy(embedder, server, 
         embed(embedder)
 
 
-def test_a_model_that_was_taken_for_another_one_is_asked_again_after_a_while(
-    embedder, server, clock
-):
+def test_a_model_mistaken_for_another_one_is_asked_again_later(embedder, server, clock):
     server.model = VectorSpace("other-2", 2)
     with pytest.raises(SchemaMismatch):
         embedder.embed_query("retry")

@@ -71,7 +71,7 @@ def test_an_exception_becomes_what_can_be_done_about_it(exc, expected):
     assert str(error).startswith("the server ")
 
 
-def test_an_answer_of_another_shape_is_garbled():
+def test_an_answer_with_the_wrong_shape_is_garbled():
     with pytest.raises(pydantic.ValidationError) as caught:
         ollama.EmbedResponse(embeddings="no")
     assert type(raised(caught.value)) is Garbled
@@ -95,7 +95,7 @@ def test_an_answer_of_another_shape_is_garbled():
         (301, Unavailable),
     ],
 )
-def test_a_status_says_whom_it_is_about(status, expected):
+def test_an_http_status_decides_the_kind_of_error(status, expected):
     assert type(raised(status_error(status))) is expected
     assert type(raised(ollama.ResponseError("bad", status))) is expected
 
@@ -115,7 +115,7 @@ def test_the_servers_own_words_are_quoted(body, detail):
     assert str(error) == f"the server failed: 500{f' ({detail})' if detail else ''}"
 
 
-def test_a_page_for_an_answer_is_cut():
+def test_a_web_page_in_place_of_an_answer_is_cut_short():
     assert len(str(raised(status_error(500, "x" * 100_000)))) < 400
 
 

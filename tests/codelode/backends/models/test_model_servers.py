@@ -209,7 +209,7 @@ def answer_of(*rows):
     return {"embeddings": rows, "data": data}
 
 
-def test_a_language_model_answers_stripped(writer, kind):
+def test_answers_of_a_language_model_are_stripped(writer, kind):
     model = writer()
     assert model.complete("What is it?", max_tokens=10) == "Returns what was asked for."
     assert model.identity.startswith(f"{kind}-write")
@@ -329,7 +329,7 @@ def test_a_slow_server_is_given_up_after_the_timeout_and_not_asked_twice(
     assert pauses == []
 
 
-def test_a_query_has_less_patience_than_documents(embedder, model_server):
+def test_embedding_a_query_has_a_shorter_timeout_than_documents(embedder, model_server):
     made = embedder(timeout_s=60, query_timeout_s=0.2)
     assert made.dim == model_server.DIM
     model_server.always = model_server.stall
@@ -400,7 +400,7 @@ def test_nonsense_is_refused_and_asked_for_again(embedder, model_server, body):
 
 
 @pytest.mark.parametrize("body", GARBAGE.values(), ids=GARBAGE)
-def test_lasting_nonsense_is_an_error_and_never_a_vector(embedder, model_server, body):
+def test_an_embedder_that_keeps_returning_nonsense_is_an_error(embedder, model_server, body):
     made = embedder()
     assert made.dim == model_server.DIM
     model_server.always = model_server.json(body)
@@ -484,7 +484,7 @@ def test_a_server_that_keeps_failing_is_left_alone(embedder, model_server):
     assert len(model_server.calls) == before
 
 
-def test_a_refused_text_is_the_files_fault(embedder, model_server, pauses):
+def test_a_text_refused_by_the_model_rejects_its_file(embedder, model_server, pauses):
     made = embedder()
     assert made.dim == model_server.DIM
     model_server.always = model_server.json({"error": "input is too long"}, 400)
@@ -520,7 +520,7 @@ def test_a_refused_key_is_a_setting_and_never_shown(embedder, writer, model_serv
 
 
 @pytest.mark.parametrize("kind", ["openai"], indirect=True)
-def test_a_model_the_endpoint_lacks_is_named(writer, model_server):
+def test_an_error_names_the_model_that_the_endpoint_lacks(writer, model_server):
     model_server.always = model_server.json({"error": {"message": "no model nope"}}, 404)
     with pytest.raises(Unavailable, match="no model nope"):
         writer(model="nope").complete("x", max_tokens=5)
@@ -571,7 +571,7 @@ def test_a_model_that_cannot_be_had_names_the_remedy(model_server, server, may_p
         _ = made.identity
 
 
-def test_weights_that_changed_are_another_identity(model_server, server):
+def test_changed_weights_change_the_identity(model_server, server):
     first = ollama.embedder(server(), model="embed").identity
     model_server.models["embed:latest"] = "ee" * 32
     assert ollama.embedder(server(), model="embed").identity != first
@@ -675,7 +675,7 @@ def test_a_query_does_not_wait_for_a_model_that_documents_pull(model_server, ser
     assert model_server.asked("/api/pull") == 1
 
 
-def test_threads_are_asked_for_when_they_are_set(model_server, server):
+def test_the_number_of_threads_is_sent_if_it_is_set(model_server, server):
     ollama.embedder(server(threads=1), model="embed").embed_query("cache")
     ollama.OllamaLanguageModel(server(threads=1), model="write").complete("x", max_tokens=5)
     options = [body["options"] for _, body in model_server.calls if "options" in body]

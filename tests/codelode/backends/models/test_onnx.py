@@ -54,7 +54,7 @@ def test_pairs_are_read_together_and_scored_in_their_order(tmp_path, classes):
     )
 
 
-def test_a_long_text_is_cut_and_its_beginning_counts(tmp_path):
+def test_a_long_text_is_scored_by_its_beginning(tmp_path):
     folder = cross_encoder.write(tmp_path, WORDS)
     texts = ["retry " + "cache " * 2 * MAX_TOKENS, "cache " * 2 * MAX_TOKENS + "retry", "retry"]
 

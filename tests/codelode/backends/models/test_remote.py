@@ -55,7 +55,7 @@ def failures(count, error=Unavailable):
     return [error(f"failure {number}") for number in range(1, count + 1)]
 
 
-def test_an_answer_is_passed_through(remote, pauses):
+def test_an_answer_is_returned_unchanged(remote, pauses):
     assert remote.call(Calls()) == "answer"
     assert pauses == []
 
@@ -76,7 +76,7 @@ def test_pauses_of_two_callers_differ(pauses):
     assert pauses[:3] != pauses[3:]
 
 
-def test_patience_ends_with_the_last_error(remote):
+def test_after_the_last_attempt_the_last_error_is_raised(remote):
     work = Calls(*failures(100))
     with pytest.raises(Unavailable, match=f"failure {ATTEMPTS}$"):
         remote.call(work)
@@ -90,7 +90,7 @@ def test_a_call_may_be_made_once_only(remote):
 
 
 @pytest.mark.parametrize("error", [TimedOut("slow"), Rejected("too long")])
-def test_what_repeating_cannot_mend_is_raised_at_once(remote, error):
+def test_permanent_errors_are_raised_without_a_retry(remote, error):
     work = Calls(error)
     with pytest.raises(type(error)):
         remote.call(work)
@@ -102,7 +102,7 @@ def test_the_pause_a_server_asks_for_is_kept(remote, pauses):
     assert pauses == [3.0]
 
 
-def test_a_pause_longer_than_our_patience_is_left_to_the_queue(remote, pauses):
+def test_a_pause_longer_than_the_maximum_back_off_is_left_to_the_queue(remote, pauses):
     with pytest.raises(Throttled):
         remote.call(Calls(Throttled("busy", retry_after_s=BACKOFF_CAP_S + 1)))
     assert pauses == []
@@ -132,7 +132,7 @@ def test_one_success_in_between_keeps_it_closed(remote):
         assert remote.call(work) == "answer"
 
 
-def test_after_a_while_one_call_tries_for_all_and_closes_it(remote, now):
+def test_after_a_while_one_successful_trial_closes_the_breaker(remote, now):
     opened(remote)
     now[0] += OPEN_S
     inner = Calls()
@@ -147,7 +147,7 @@ def test_after_a_while_one_call_tries_for_all_and_closes_it(remote, now):
     assert remote.call(inner) == "answer"
 
 
-def test_a_failed_trial_keeps_it_open(remote, now):
+def test_a_failed_trial_keeps_the_breaker_open(remote, now):
     opened(remote)
     now[0] += OPEN_S
     with pytest.raises(Unavailable, match="again"):
@@ -157,7 +157,7 @@ def test_a_failed_trial_keeps_it_open(remote, now):
 
 
 @pytest.mark.parametrize("error", [Garbled("nonsense"), Rejected("too long")])
-def test_an_answer_about_one_text_does_not_open_it(remote, error):
+def test_errors_about_a_single_text_do_not_open_the_breaker(remote, error):
     for _ in range(3 * FAILURES_TO_OPEN):
         with pytest.raises(type(error)):
             remote.call(Calls(*[error] * ATTEMPTS))

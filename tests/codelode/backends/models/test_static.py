@@ -59,7 +59,7 @@ def test_the_package_data_stays_small():
     assert sum(file.stat().st_size for file in TABLE_DIR.parent.rglob("*")) <= 9_000_000
 
 
-def test_spellings_of_one_name_have_one_vector(embedder):
+def test_all_spellings_of_a_name_have_the_same_vector(embedder):
     spellings = [
         "parseHTTPResponse",
         "parse_http_response",
@@ -145,7 +145,7 @@ def test_a_query_of_usual_length_is_embedded_at_once(embedder):
 
 
 @pytest.mark.parametrize("text", ["parse config", "retry retry call", "::::", "", "x" * 500])
-def test_a_query_is_pooled_as_a_document_without_title_is(embedder, text):
+def test_a_query_is_pooled_like_a_document_without_a_title(embedder, text):
     (document,) = embedder.embed_documents(["\n" + text])
     query = embedder.embed_query(text)
 
@@ -217,7 +217,7 @@ def test_an_embedder_needs_little_memory():
     assert int(result.stdout) <= 60_000  # KiB
 
 
-def test_a_text_has_the_same_vector_in_any_company():
+def test_a_text_has_the_same_vector_in_any_batch():
     embedder = StaticEmbedder()
     files = sorted(Path(codelode.__file__).parent.glob("**/*.py"))
     texts = [file.read_text("utf-8")[:1_500] for file in files]
