@@ -90,7 +90,7 @@ def test_a_use_does_not_restore_a_removed_key(keys):
     assert keys.get(KEY.id).used_at is None
 
 
-def test_of_keys_with_one_name_that_are_added_at_once_one_is_stored(keys):
+def test_only_one_of_the_keys_added_concurrently_under_one_name_is_stored(keys):
     added = []
     threads = [
         threading.Thread(target=lambda n=n: added.append(keys.add(replace(KEY, id=f"{n:016x}"))))

@@ -45,7 +45,7 @@ async def test_tokens_are_refilled(counts):
             await asyncio.sleep(wait)
 
 
-async def test_only_so_many_calls_are_at_work_at_once(counts):
+async def test_a_caller_has_a_limited_number_of_concurrent_calls(counts):
     two = CallLimit(at_once=2)
     assert [await counts.take("a", call, two) for call in "xyz"] == [0, 0, None]
     await counts.release("a", "x")
@@ -63,7 +63,7 @@ async def test_a_refused_call_consumes_no_token_and_no_slot(counts):
     assert await counts.take("a", "z", CallLimit(at_once=1)) == 0
 
 
-async def test_nothing_is_limited_by_zero(counts):
+async def test_a_limit_of_zero_means_unlimited(counts):
     assert {await counts.take("a", str(call), CallLimit()) for call in range(50)} == {0}
 
 

@@ -36,7 +36,7 @@ def test_a_finished_map_is_read_as_it_was_stored(maps):
     assert maps.packed((APP,)) is None
 
 
-def test_a_map_is_made_once_at_a_time_unless_its_worker_is_lost(maps):
+def test_only_one_worker_at_a_time_makes_a_map_unless_it_is_lost(maps):
     assert maps.begin(WAITING)
     assert not maps.begin(replace(WAITING, at=1_001.0))
     maps.report(replace(WAITING, progress=Progress.PLACING, at=1_050.0, share=0.5))

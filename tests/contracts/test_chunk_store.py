@@ -164,7 +164,7 @@ def test_replace_stores_the_files_chunks_at_the_files_refs(index):
     assert index.ids(DEV) == set()
 
 
-def test_replace_takes_out_chunks_that_are_no_longer_in_the_file(index):
+def test_replace_removes_chunks_that_are_no_longer_in_the_file(index):
     kept, left, new = chunk(line=1), chunk(line=9), chunk(line=20)
     index.store.replace([file(kept, left)])
     index.store.replace([file(kept, new)])
@@ -262,7 +262,7 @@ async def test_an_unchanged_chunk_has_the_definition_that_was_read_last(index):
     assert [hit.chunk.definitions for hit in await index.found("shared")] == ["0\tdef get()"]
 
 
-async def test_equal_parts_of_a_function_say_where_it_begins_at_their_ref(index):
+async def test_shared_parts_of_a_function_know_its_first_line_at_each_ref(index):
     rest = "".join(f"    part_{n} = compute(url, argument_{n}, shared)\n" for n in range(150))
     for ref, head in ((MAIN, "def get(\n    url\n):\n"), (DEV, "\n\ndef get( url ):\n")):
         parsed = parse((head + rest).encode(), path="a.py")
@@ -277,7 +277,7 @@ async def test_equal_parts_of_a_function_say_where_it_begins_at_their_ref(index)
         }
 
 
-async def test_names_that_come_with_a_candidate_are_the_chunks(index):
+async def test_names_returned_with_a_candidate_are_those_of_its_chunk(index):
     one = chunk(symbol="Pool.get_user", symbols=("Pool.get_user", "Pool.größe"))
     index.store.replace([file(one)])
     (found,) = await index.found("shared")
@@ -373,7 +373,7 @@ async def opened(request, tmp_path):
         each.store.close()
 
 
-async def test_an_index_is_of_the_embedder_of_its_first_chunks(opened):
+async def test_an_index_belongs_to_the_embedder_of_its_first_chunks(opened):
     """Holds even if a writer with the wrong embedder, and nothing to store, came first."""
     misled = opened(3, "wrong")
     misled.store.replace([gone("a.py")])
@@ -511,7 +511,7 @@ async def test_hits_have_the_scores_of_both_result_lists_for_any_alpha(index):
         assert found["b.py"] == (None, pytest.approx(0, abs=1e-2)), alpha
 
 
-async def test_the_most_are_the_best_of_both_sides_together(index):
+async def test_the_total_limit_keeps_the_best_hits_of_both_searches(index):
     worded = [chunk(f"w{i}.py", "shared " * (9 - i) + "pad " * i) for i in range(9)]
     turned = [np.array([np.cos(i / 9), np.sin(i / 9), 0, 0]) for i in range(9)]
     index.store.replace(placed(*worded, vectors=turned[6:] + turned[:6]))  # w3.py is the nearest
@@ -523,7 +523,7 @@ async def test_the_most_are_the_best_of_both_sides_together(index):
     assert found["w0.py"][1] is None  # the vector side did not bring it
 
 
-async def test_secondary_chunks_are_chosen_after_others_at_the_limit(index):
+async def test_at_the_limit_secondary_chunks_are_chosen_last(index):
     tests = [chunk(f"t{i}.py", "shared shared", category=Category.TEST) for i in range(5)]
     index.store.replace(placed(*tests, chunk("code.py", "shared and much else to say")))
 
@@ -533,7 +533,7 @@ async def test_secondary_chunks_are_chosen_after_others_at_the_limit(index):
     assert len(await index.paths("shared", total_limit=9, secondary=secondary)) == 6
 
 
-async def test_as_many_candidates_come_as_a_search_among_copies_asks_for(index):
+async def test_a_search_gets_as_many_candidates_as_it_asks_for(index):
     limit, total = MAX_WINDOW, Retrieve().max_chunks * MAX_WINDOW // Retrieve().window
     copies = [chunk(f"f{n}.py", f"shared text {n % 40}") for n in range(total + 50)]
     index.store.replace(placed(*copies))
@@ -938,7 +938,7 @@ async def test_files_that_lose_a_ref_or_are_written_again_keep_their_groups(inde
     assert seen.cover() == (ANN, (), ())
 
 
-async def test_a_file_that_is_written_with_other_groups_replaces_that_with_the_former_ones(index):
+async def test_a_chunk_written_with_other_groups_replaces_the_one_with_the_former_groups(index):
     """A late write of a removed repository may have left a chunk with the former groups."""
     names = [RepositoryName(f"acme/r{number}") for number in range(4)]
     elsewhere = RepositoryName("acme/other")

@@ -54,7 +54,7 @@ def test_missing_keys_give_none_at_their_positions(cache):
     assert cache.get(asked) == (None, b"one", None, b"three", b"one")
 
 
-def test_nothing_asked_is_nothing_answered(cache):
+def test_a_lookup_without_keys_returns_nothing(cache):
     cache.put({})
     assert cache.get([]) == ()
 
@@ -158,7 +158,7 @@ def test_a_redis_that_is_gone_is_a_miss():
     assert cache.get([key(1), key(2)]) == (None, None)
 
 
-def test_generations_that_the_server_evicted_are_misses(redis):
+def test_evicted_cache_generations_are_misses(redis):
     cache = RedisDerivations(redis, max_bytes=80_000)
     for n in range(100):
         cache.put({key(n): bytes(500)})

@@ -56,7 +56,7 @@ def test_identity_names_the_dimensions(embedder):
     assert embedder.identity.isprintable()
 
 
-def test_two_of_one_kind_have_one_identity(make, embedder):
+def test_two_instances_of_one_model_have_the_same_identity(make, embedder):
     assert make().identity == embedder.identity
 
 

@@ -159,7 +159,7 @@ async def test_signs_and_white_space_are_characters_as_all_others(index):
     assert await index.paths('"^"') == []
 
 
-async def test_a_combination_of_trigrams_is_understood(index):
+async def test_trigrams_can_be_combined_with_and_and_or(index):
     index.write({"a.txt": "alpha beta\n", "b.txt": "gamma beta\n", "c.txt": "delta\n"})
     alpha, beta, gamma, delta = map(grams.of_text, ("alpha", "beta", "gamma", "delta"))
 
@@ -332,7 +332,7 @@ async def test_a_lost_keyword_index_is_rebuilt_with_its_trigrams(tmp_path):
     await index.search.close()
 
 
-def test_the_first_chunk_of_a_file_is_another_when_the_text_changes():
+def test_the_id_of_the_first_chunk_depends_on_the_whole_text():
     before, after = (
         stored(APP, "client.py", text, refs=(MAIN,)).chunks for text in (CLIENT, CLIENT + "# end\n")
     )

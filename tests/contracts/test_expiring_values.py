@@ -24,14 +24,14 @@ async def values(request):
     await found.close()
 
 
-async def test_a_value_is_returned_under_its_name_alone(values):
+async def test_a_value_is_found_only_under_its_own_name(values):
     await values.put("ü/*'", b"\x00one", ttl_s=LONG_S)
 
     assert await values.get("ü/*'") == b"\x00one"
     assert await values.get("other") is None
 
 
-async def test_a_value_ends_by_itself(values):
+async def test_a_value_expires(values):
     await values.put("a", b"one", ttl_s=0.05)
     async with asyncio.timeout(60):
         while await values.get("a") is not None:

@@ -52,7 +52,7 @@ def test_a_path_without_edges_maps_to_no_edges(graph):
     assert graph.incoming(REPO, MAIN, ["a.py", "never-seen"]) == {"a.py": (), "never-seen": ()}
 
 
-def test_no_paths_are_answered_with_nothing(graph):
+def test_asking_for_no_paths_returns_nothing(graph):
     graph.replace(REPO, [MAIN], {"a.py": imports("a.py", "b.py")})
 
     assert graph.outgoing(REPO, MAIN, []) == {}
@@ -89,7 +89,7 @@ def test_kinds_between_the_same_files_are_kept_apart(graph):
 
 
 @pytest.mark.parametrize("kind", EdgeKind)
-def test_every_kind_survives(graph, kind):
+def test_every_kind_of_edge_survives_the_round_trip(graph, kind):
     edge = Edge("a.py", "b.py", kind)
     graph.replace(REPO, [MAIN], {"a.py": [edge]})
 
@@ -112,7 +112,7 @@ def test_a_file_may_depend_on_itself(graph):
     assert graph.incoming(REPO, MAIN, ["a.py"])["a.py"] == ()
 
 
-def test_an_external_name_is_not_the_file_of_the_same_name(graph):
+def test_an_external_name_is_not_confused_with_a_file_of_that_name(graph):
     external = Edge("a.py", "os", EdgeKind.IMPORTS, is_external=True)
     graph.replace(REPO, [MAIN], {"a.py": [external, *imports("a.py", "os")]})
 

@@ -89,7 +89,7 @@ HOW = [
 
 
 @pytest.mark.parametrize("number", range(len(PATTERNS)), ids=PATTERNS)
-def test_the_answer_is_that_of_whole_texts(stores, number):
+def test_exact_search_with_trigrams_equals_a_scan_of_whole_texts(stores, number):
     """In a short run, each pattern is searched for in another way."""
     for way in range(number, number + examples(len(HOW), short=1)):
         how = HOW[way % len(HOW)]

@@ -85,7 +85,7 @@ def test_some_files_are_counted_alone(stock):
     assert dict(stock.inventory.counts(APP, [])) == {}
 
 
-def test_what_was_removed_is_not_counted(stock):
+def test_removed_files_are_not_counted(stock):
     stock.store.replace([file("a.py", "one"), file("b.py", "two"), file("c.py", repository=LIB)])
     stock.store.replace([FileChunks(APP, "a.py", (MAIN,))])
     assert dict(stock.inventory.counts(APP)) == {"b.py": {MAIN: 1}}

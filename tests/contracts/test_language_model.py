@@ -47,7 +47,7 @@ def test_an_answer_is_no_longer_than_asked_for(make):
     assert len(make().complete(PROMPT, max_tokens=3).split()) <= 3
 
 
-def test_two_of_one_kind_have_one_identity(make):
+def test_two_instances_of_one_model_have_the_same_identity(make):
     assert make().identity == make().identity
     assert make().identity.isprintable()
 

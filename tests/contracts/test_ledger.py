@@ -183,7 +183,7 @@ def test_a_reregistered_name_has_no_label(ledger):
     assert ledger.labels() == {APP: None}
 
 
-def test_a_repository_that_a_failed_first_run_withdraws_leaves_no_label(ledger):
+def test_a_repository_withdrawn_by_a_failed_first_run_leaves_no_label(ledger):
     ledger.set_label(APP, Label.PUBLIC)
     run = ledger.create(APP, MAIN)
     ledger.end(run.id, RunState.FAILED, "no such repository", withdraws=True)
@@ -277,7 +277,7 @@ def test_the_globs_of_the_access_file_are_those_that_were_set_last(ledger):
         assert ledger.access_globs() == lists
 
 
-def test_a_run_that_is_over_or_of_no_repository_sets_no_groups(ledger):
+def test_a_finished_run_or_one_without_a_repository_sets_no_groups(ledger):
     run = ledger.create(APP, MAIN)
     ledger.end(run.id, RunState.CANCELLED)
     unknown = ledger.create(RepositoryName("nobody"), MAIN)
@@ -338,7 +338,7 @@ def test_a_planned_run_makes_its_ref_the_default_one_if_its_manifest_says_so(led
     assert ledger.get(APP) == before
 
 
-def test_a_default_ref_that_another_one_replaces_leaves_with_its_plan(ledger):
+def test_planning_a_new_default_ref_removes_the_ref_it_replaces(ledger):
     with_refs(ledger, "main", "dev")
     run = ledger.create(APP, DEFAULT_REF)
     made = manifest(item(1), makes_default=True, is_pinned=True, replaces=MAIN)
@@ -379,7 +379,7 @@ def test_a_forgotten_repository_leaves_nothing(ledger):
     ledger.unregister(APP)
 
 
-def test_a_forgotten_name_is_leaving_until_its_index_is_gone(ledger):
+def test_an_unregistered_repository_is_being_removed_until_its_index_is_gone(ledger):
     ledger.unregister(APP)
     assert ledger.being_removed() == {APP}
     before = ledger.generation()
@@ -495,7 +495,7 @@ def test_a_run_that_only_plans_ends_with_its_estimate_and_changes_nothing(ledger
     assert ledger.active(APP) is None
 
 
-def test_a_plan_and_a_run_of_the_same_ref_wait_for_each_other_as_two(ledger):
+def test_a_plan_and_a_run_of_the_same_ref_are_queued_separately(ledger):
     ledger.create(APP, MAIN)
     plan = ledger.create(APP, MAIN, kind=RunKind.PLAN)
     run = ledger.create(APP, MAIN)
@@ -675,7 +675,7 @@ def test_the_waiting_run_becomes_active_when_the_first_completes(ledger):
 
 
 @pytest.mark.parametrize("state", [RunState.FAILED, RunState.CANCELLED])
-def test_an_ended_run_tells_why_and_lets_the_next_go(ledger, state):
+def test_an_ended_run_says_why_and_lets_the_next_one_start(ledger, state):
     run, _ = start(ledger, item(1))
     waiting = ledger.create(APP, DEFAULT_REF)
     assert ledger.end(run.id, state, "no such host") == waiting.id
@@ -703,7 +703,7 @@ def test_only_one_live_worker_gets_the_pull(make):
     assert ledger.claim(run.id, worker="a")
 
 
-def test_claims_of_a_pull_count_the_workers_that_died(make):
+def test_the_attempts_of_a_pull_count_workers_that_died(make):
     ledger = make(worker_ttl_s=60)
     run = ledger.create(APP, DEFAULT_REF)
     assert [ledger.claim(run.id, worker=name) for name in ("dead", "dead too")] == [1, 2]
@@ -813,7 +813,7 @@ def test_failed_files_are_counted_apart_and_the_run_completes(ledger):
     assert list(ledger.with_state(APP, FileState.FAILED)) == [(MAIN, bad)]
 
 
-def test_a_file_that_is_left_out_when_it_was_read_is_skipped_and_not_done(ledger):
+def test_a_file_rejected_after_reading_counts_as_skipped_and_not_as_done(ledger):
     known = FileRecord("logo.png", BlobId("a" * 40), FileState.SKIPPED, "media")
     run, _ = start(ledger, item(1), item(2), skipped=(known,))
     read = FileRecord(item(1).path, item(1).blob, FileState.SKIPPED, "binary")
@@ -1001,7 +1001,7 @@ def test_a_run_of_many_files_has_a_share_of_a_stage_that_others_keep_busy(make):
     assert ledger.begin(bulk, path, **turn) == (AHEAD,)  # what was owed is not kept
 
 
-def test_a_manifest_says_whether_a_run_gives_way(make):
+def test_a_manifest_can_say_whether_its_run_gives_way_to_others(make):
     ledger = make(window=BULK_FILES + 1)
     many = tuple(map(item, range(BULK_FILES + 1)))
     usual, low, high = (
@@ -1051,7 +1051,7 @@ def test_files_that_are_claimed_together_share_the_time(make):
     assert took_ms > AHEAD_MS or ledger.begin(many, paths, **turn) == (1,) * 10
 
 
-def test_a_run_that_begins_later_has_no_advantage_of_its_idle_time(make):
+def test_a_run_that_starts_later_gets_no_credit_for_the_time_before(make):
     ledger = make(worker_ttl_s=60)
     first = ledger.create(RepositoryName("first"), DEFAULT_REF).id
     turn = {"worker": "a", "stage": "parse", "yields": True}
@@ -1090,7 +1090,7 @@ def test_a_newer_run_supersedes_one_of_its_ref_and_what_was_indexed_stays(make):
 @pytest.mark.parametrize(
     "why", ["young", "other ref", "behind", "redone", "redoes", "not planned", "slowly planned"]
 )
-def test_a_run_is_not_superseded(make, why):
+def test_a_run_is_not_superseded_without_cause(make, why):
     ledger = make(supersede_s=60 if why == "young" else 0)
     ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
     redone = [Reprocess.FAILED]
@@ -1120,7 +1120,7 @@ def test_a_live_worker_keeps_its_claim_a_dead_one_does_not(make):
     assert ledger.begin(run.id, paths, worker="other", stage="parse") == (HELD, 2)
 
 
-def test_files_that_were_put_off_are_anybodys_and_what_was_in_vain_was_no_attempt(make):
+def test_any_worker_can_claim_a_postponed_file_and_its_attempt_does_not_count(make):
     ledger = make(worker_ttl_s=60)
     run, _ = start(ledger, item(1), item(2))
     ledger.heartbeat("a")
@@ -1162,7 +1162,7 @@ def test_a_pull_that_is_abandoned_after_its_run_was_cancelled_reports_nothing(le
     assert ledger.run(run.id).waits_for == ""
 
 
-def test_records_of_a_run_that_begins_afresh_are_of_its_own_index_from_then_on(ledger):
+def test_a_run_that_rebuilds_replaces_the_records_as_soon_as_it_is_planned(ledger):
     drain(ledger, *start(ledger, item(1), item(2)))
     run = ledger.create(APP, DEFAULT_REF)
     again = manifest(item(1), item(2), is_rebuild=True)
@@ -1173,7 +1173,7 @@ def test_records_of_a_run_that_begins_afresh_are_of_its_own_index_from_then_on(l
     assert (status.fingerprint, status.is_clean, status.files) == ("another index", False, 1)
 
 
-def test_a_run_that_does_not_begin_afresh_leaves_the_fingerprint_until_it_is_through(ledger):
+def test_the_fingerprint_changes_only_when_an_incremental_run_is_complete(ledger):
     drain(ledger, *start(ledger, item(1), item(2)))
     run = ledger.create(APP, DEFAULT_REF)
     advance = ledger.plan(run.id, manifest(item(1)), ref=MAIN, fingerprint="newer parser")
@@ -1202,7 +1202,7 @@ def test_giving_up_what_is_over_or_unknown_changes_nothing(ledger):
     assert ledger.run(RunId("unknown")) is None
 
 
-def test_a_file_that_was_put_off_is_lost_when_its_message_does_not_come(make):
+def test_a_postponed_file_counts_as_lost_if_its_message_does_not_arrive(make):
     ledger = make(requeue_s=0.0)
     run, _ = start(ledger, item(1), item(2))
     for number, for_s in ((1, 0), (2, 60)):
@@ -1381,7 +1381,7 @@ def test_a_file_planned_again_with_its_content_stays_counted_until_it_is_done(le
     assert after.health == before.health == (LanguageHealth("python", ok=2),)
 
 
-def test_unfinished_files_of_an_ended_run_stay_due_over_several_plans(ledger):
+def test_unfinished_files_of_an_ended_run_stay_due_until_a_run_completes(ledger):
     drain(ledger, *start(ledger, item(1), item(2), item(3)))
     run, _ = start(ledger, item(1), item(2), item(3))
     ledger.done(run.id, [indexed(item(2))])
@@ -1398,7 +1398,7 @@ def test_unfinished_files_of_an_ended_run_stay_due_over_several_plans(ledger):
     assert (status.is_clean, status.files, status.chunks) == (True, 3, 6)
 
 
-def test_what_the_index_does_not_hold_is_pending_and_never_due(ledger):
+def test_files_that_are_not_indexed_are_pending_and_never_due(ledger):
     gone, changed, failed, unknown = item(1), item(2), item(3), item(4)
     run, _ = start(ledger, gone, changed, failed)
     bad = FileRecord(failed.path, failed.blob, FileState.FAILED, "stalled")
@@ -1423,7 +1423,7 @@ def test_nothing_is_held_for_a_ref_that_has_become_the_default_one(ledger):
     assert (status.files, status.pending, due(ledger)) == (0, 1, set())
 
 
-def test_a_due_file_can_be_doubted(ledger):
+def test_a_due_file_can_be_invalidated(ledger):
     drain(ledger, *start(ledger, item(1)))
     run, _ = start(ledger, item(1))
     ledger.end(run.id, RunState.FAILED)
@@ -1501,7 +1501,7 @@ def test_an_unclaimed_file_is_lost_only_when_nothing_waits_in_its_queue(make):
     until(lambda: [work.path for work in ledger.reap(waiting={}).get(run.id, ())] == [item(1).path])
 
 
-def test_a_file_passed_on_is_lost_when_its_message_is_though_its_worker_lives(make):
+def test_a_file_whose_message_is_lost_is_sent_again_even_if_its_worker_is_alive(make):
     ledger = make(requeue_s=0.0, worker_ttl_s=60)
     run, _ = start(ledger, item(1))
     ledger.heartbeat("live")
@@ -1529,7 +1529,7 @@ def test_the_consequences_of_a_plan_are_unsent_until_they_are_marked(ledger):
     assert ledger.unsent(run.id) is None
 
 
-def test_files_that_were_claimed_are_not_unsent_and_the_others_are_at_their_stage(ledger):
+def test_only_unclaimed_files_count_as_unsent_each_at_its_stage(ledger):
     run, _ = start(ledger, item(1), item(2), item(3), WorkItem("gone.py", BlobId("")))
     ledger.begin(run.id, [item(1).path], worker="live", stage="parse")
     ledger.pass_on(run.id, [item(2).path], stage="store")
@@ -1560,7 +1560,7 @@ def test_the_run_that_follows_an_estimate_is_unsent(ledger):
     assert ledger.unsent(run.id) == Advance(next_run=following.id)
 
 
-def test_nothing_is_unsent_of_a_run_that_is_not_planned_or_gone(ledger):
+def test_a_run_without_a_plan_or_that_is_over_has_no_unsent_files(ledger):
     run = ledger.create(APP, DEFAULT_REF)
     waiting = ledger.create(APP, RefName("dev"))
     assert ledger.unsent(run.id) is ledger.unsent(waiting.id) is None
@@ -1583,7 +1583,7 @@ def until(condition: Callable[[], bool], tries: int = 1_000_000) -> None:
 # Invalidation
 
 
-def test_doubted_files_are_pending_and_the_next_run_compares_everything(ledger):
+def test_invalidated_files_are_pending_and_the_next_run_compares_everything(ledger):
     run, advance = start(ledger, item(1), item(2))
     drain(ledger, run, advance)
     before = ledger.generation()
@@ -1600,7 +1600,7 @@ def test_doubted_files_are_pending_and_the_next_run_compares_everything(ledger):
     assert ledger.generation() > before
 
 
-def test_nothing_is_doubted_while_a_run_is_active(ledger):
+def test_nothing_is_invalidated_while_a_run_is_active(ledger):
     run, advance = start(ledger, item(1))
     drain(ledger, run, advance)
     following, _ = start(ledger, item(2))
@@ -1613,13 +1613,13 @@ def test_nothing_is_doubted_while_a_run_is_active(ledger):
     assert ledger.invalidate(APP, MAIN, [])
 
 
-def test_only_a_name_that_is_not_registered_is_expelled(ledger):
+def test_only_an_unregistered_name_can_be_marked_for_removal(ledger):
     assert not ledger.mark_for_removal(APP)
     assert ledger.mark_for_removal(RepositoryName("nobody"))
     assert ledger.being_removed() == {"nobody"}
 
 
-def test_what_older_releases_wrote_of_a_repository_is_read(redis):
+def test_records_of_older_releases_are_still_read(redis):
     ledger = RedisLedger(redis)
     ledger.register(Repository(APP, "https://example.org/acme/app", MAIN))
     redis.hset(f"codelode:refs:{APP}", MAIN, f'["{ONE}", "{PRINT}", 1, 5000]')

@@ -23,7 +23,7 @@ def publication(**keys):
     )
 
 
-def test_a_key_leads_to_all_that_publish_it(packages):
+def test_a_package_key_leads_to_all_repositories_that_publish_it(packages):
     packages.publish("acme/ui", [DEFAULT_REF], publication(npm_ui="", npm_icons="packages/icons"))
     packages.publish("acme/fork", [DEFAULT_REF], publication(npm_ui="lib"))
 
@@ -74,7 +74,7 @@ def test_a_removed_repository_publishes_nothing(packages):
     assert packages.published_by("acme/ui", DEFAULT_REF) == PublishedPackages({}, {})
 
 
-def test_the_last_that_goes_leaves_no_keys(redis):
+def test_removing_the_last_repository_leaves_no_keys(redis):
     packages = RedisPackageIndex(redis)
     packages.publish("acme/ui", [DEFAULT_REF], publication(npm_ui="", npm_icons=""))
     packages.remove_repository("acme/ui")

@@ -40,7 +40,7 @@ def finish(states, name="work", outcome=OUTCOME, content=PACKED):
     states.release(name, "me")
 
 
-def test_what_is_declared_is_listed_by_name(states):
+def test_declared_connections_are_listed_by_name(states):
     assert states.states() == ()
     states.declare([DECLARED, OTHER])
 
@@ -121,7 +121,7 @@ def test_a_hold_that_is_not_renewed_ends(states, wait_for):
     wait_for(lambda: states.hold("work", "b", for_s=60), "the hold to end")
 
 
-def test_who_does_not_hold_a_connection_changes_nothing(states):
+def test_only_the_holder_of_a_connection_can_change_it(states):
     states.declare([DECLARED])
     finish(states)
     late = replace(OUTCOME, version="late")

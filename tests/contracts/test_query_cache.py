@@ -49,7 +49,7 @@ async def test_a_stored_answer_is_read_back(cache):
         assert await cache.get("key") == value
 
 
-async def test_what_was_not_stored_is_a_miss(cache):
+async def test_a_key_that_was_not_stored_is_a_miss(cache):
     await cache.put("key", b"answer", ttl_s=LIFE_S)
 
     assert await cache.get("other") is None
@@ -62,7 +62,7 @@ async def test_any_text_is_a_key(cache):
         assert await cache.get(key) == str(number).encode()
 
 
-async def test_beyond_the_bound_the_least_recently_stored_go(open_cache):
+async def test_beyond_the_bound_the_least_recently_stored_entries_are_dropped(open_cache):
     cache = open_cache(3)
     for key in "abc":
         await cache.put(key, key.encode(), ttl_s=LIFE_S)
@@ -74,14 +74,14 @@ async def test_beyond_the_bound_the_least_recently_stored_go(open_cache):
     assert [await cache.get(key) for key in "abcde"] == [None, b"again", None, b"d", b"e"]
 
 
-async def test_a_bound_of_nothing_stores_nothing(open_cache):
+async def test_a_cache_of_size_zero_stores_nothing(open_cache):
     cache = open_cache(0)
     await cache.put("key", b"answer", ttl_s=LIFE_S)
 
     assert await cache.get("key") is None
 
 
-async def test_an_answer_lives_as_long_as_it_was_given(cache):
+async def test_an_answer_expires_after_its_time_to_live(cache):
     await cache.put("short", b"answer", ttl_s=1)
     await cache.put("long", b"answer", ttl_s=LIFE_S)
     assert await cache.get("short") == b"answer"

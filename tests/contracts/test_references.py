@@ -113,7 +113,7 @@ def test_repositories_that_hold_a_name_are_found_at_once(index, count):
     assert index.holding([], MAIN, names) == index.holding(repositories, MAIN, []) == {}
 
 
-def test_the_same_names_again_write_nothing(redis):
+def test_storing_the_same_names_again_writes_nothing(redis):
     index = RedisReferences(redis)
     index.replace(REPO, [MAIN], {"a.py": ["c run", "m load"]})
     before = redis.info("persistence")["aof_current_size"]

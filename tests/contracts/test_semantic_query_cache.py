@@ -59,14 +59,14 @@ async def test_the_nearest_query_is_found_with_its_cosine(near):
     assert (key, cosine) == ("north", pytest.approx(0.995, abs=1e-3))
 
 
-async def test_a_bucket_knows_nothing_of_another(near):
+async def test_buckets_do_not_share_queries(near):
     await near.remember("b", EAST, "east", ttl_s=LIFE_S)
 
     assert await near.nearest("c", EAST) is None
     assert await near.nearest("", EAST) is None
 
 
-async def test_of_equal_queries_the_latest_is_found(near):
+async def test_the_latest_of_equal_queries_is_found(near):
     for key in ("first", "second"):
         await near.remember("b", EAST, key, ttl_s=LIFE_S)
 
@@ -79,7 +79,7 @@ async def test_a_vector_of_another_dimension_is_never_a_neighbour(near):
     assert await near.nearest("b", EAST) is None
 
 
-async def test_beyond_the_bound_the_oldest_of_all_go(open_near):
+async def test_beyond_the_bound_the_oldest_entries_of_all_buckets_are_dropped(open_near):
     near = open_near(3)
     for bucket in "abcd":
         await near.remember(bucket, EAST, bucket, ttl_s=LIFE_S)
@@ -88,14 +88,14 @@ async def test_beyond_the_bound_the_oldest_of_all_go(open_near):
     assert [one and one[0] for one in known] == [None, "b", "c", "d"]
 
 
-async def test_a_bound_of_nothing_remembers_nothing(open_near):
+async def test_a_cache_of_size_zero_remembers_nothing(open_near):
     near = open_near(0)
     await near.remember("b", EAST, "east", ttl_s=LIFE_S)
 
     assert await near.nearest("b", EAST) is None
 
 
-async def test_a_query_is_remembered_as_long_as_it_was_given(near):
+async def test_a_query_is_remembered_for_its_time_to_live(near):
     await near.remember("b", EAST, "east", ttl_s=1)
     assert await near.nearest("b", EAST) is not None
 

@@ -75,13 +75,15 @@ def test_an_outcome_and_repositories_are_read_as_they_were_stored(states):
     assert states.known("work") == KNOWN
 
 
-def test_former_names_that_were_stored_without_their_url_are_known():
+def test_former_names_stored_without_a_url_are_still_read():
     stored = zlib.compress(json.dumps([{**asdict(KNOWN[0]), "replaces": ["old"]}]).encode())
 
     assert unpacked(stored) == (replace(KNOWN[0], replaces=(FormerName("old", ""),)),)
 
 
-def test_what_git_may_read_is_replaced_by_the_owner_alone_and_leaves_with_its_connection(states):
+def test_only_the_holder_replaces_the_list_that_git_may_read_and_it_goes_with_the_connection(
+    states,
+):
     states.declare([DECLARED])
     url = "https://git.example/acme/app"
     states.entrust("work", "nobody", {"app": url})
@@ -107,7 +109,7 @@ def test_a_connection_that_moved_is_another_one(states):
     assert (states.known("work"), only(states).outcome) == ((), SourceOutcome())
 
 
-def test_it_is_due_by_time_by_its_rules_after_an_error_and_when_it_is_asked_for(states):
+def test_a_listing_is_due_by_time_on_new_rules_after_an_error_and_on_request(states):
     states.declare([DECLARED])
     assert only(states).is_due(0.0)
     finish(states, replace(OUTCOME, unchanged=0))
@@ -125,7 +127,7 @@ def test_it_is_due_by_time_by_its_rules_after_an_error_and_when_it_is_asked_for(
     assert (only(states).is_due(102.0), only(states).mode) == (False, Mode.SYNC)
 
 
-def test_a_request_that_waits_is_not_weakened_by_a_later_one(states):
+def test_a_waiting_request_is_not_downgraded_by_a_later_one(states):
     states.declare([DECLARED])
     finish(states)
     states.want("work", Mode.PLAN)
@@ -140,7 +142,7 @@ def test_a_request_that_waits_is_not_weakened_by_a_later_one(states):
     assert only(states).mode is Mode.PLAN
 
 
-def test_without_news_the_interval_grows_up_to_its_bound_if_there_is_one():
+def test_the_interval_grows_up_to_its_bound_while_nothing_changes():
     def interval_s(declared, unchanged):
         return SourceState(declared, SourceOutcome(unchanged=unchanged)).interval_s
 

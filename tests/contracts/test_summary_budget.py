@@ -41,7 +41,7 @@ def test_each_organisation_has_its_own_day_and_its_own_runs(of_organisation):
 
 
 @pytest.mark.usefixtures("redis")
-def test_the_workers_of_an_organisation_count_together_and_for_it_alone(redis_url):
+def test_workers_share_the_daily_budget_within_an_organisation_only(redis_url):
     def granted(organisation):
         limits = load(redis_url=redis_url, summaries_per_day=15, organisation=organisation)
         return summary_budget(limits).take("run", 10)
@@ -49,7 +49,7 @@ def test_the_workers_of_an_organisation_count_together_and_for_it_alone(redis_ur
     assert [granted(name) for name in ("here", "here", "there")] == [10, 5, 10]
 
 
-def test_a_run_gets_what_it_asks_for_until_its_limit(budget):
+def test_a_run_is_granted_what_it_asks_for_up_to_its_limit(budget):
     spent = budget(per_run=10)
     assert [spent.take("run", 4) for _ in range(4)] == [4, 4, 2, 0]
 
@@ -60,26 +60,26 @@ def test_each_run_has_its_own_limit(budget):
     assert spent.take("b", 10) == 10
 
 
-def test_all_runs_share_the_day(budget):
+def test_all_runs_share_the_daily_budget(budget):
     spent = budget(per_run=10, per_day=15)
     assert [spent.take(run, 10) for run in "abc"] == [10, 5, 0]
 
 
-def test_failed_calls_were_paid_for(budget):
+def test_failed_calls_count_towards_the_budget(budget):
     spent = budget(per_run=10, per_day=10)
     assert spent.take("run", 10) == 10
     spent.settle("run", made=7, failed=3)
     assert spent.take("run", 10) == 0
 
 
-def test_the_less_wanted_leave_the_rest_to_the_more_wanted(budget):
+def test_less_important_calls_get_only_their_share_of_the_budget(budget):
     spent = budget(per_run=10)
     assert spent.take("run", 8, share=0.5) == 5
     assert spent.take("run", 8, share=0.5) == 0
     assert spent.take("run", 8) == 5
 
 
-def test_nothing_is_granted_without_a_budget(budget):
+def test_a_budget_of_zero_grants_no_calls(budget):
     assert budget(per_run=0).take("run", 5) == 0
     assert budget(per_day=0).take("run", 5) == 0
 
@@ -103,7 +103,7 @@ def test_one_success_starts_the_count_again(budget):
         spent.settle("run", made=2, failed=0)
 
 
-def test_batches_without_calls_count_neither_way(budget):
+def test_batches_without_calls_count_as_neither_success_nor_failure(budget):
     spent = budget()
     spent.settle("run", made=0, failed=4)
     spent.settle("run", made=0, failed=4)
