@@ -49,7 +49,7 @@ PAY_URL = "https://host/pay/new"
 # The access file
 
 
-def test_a_file_gives_groups_and_people_globs_and_roles():
+def test_an_access_file_gives_globs_and_roles_to_groups_and_people():
     assert parse(GOOD, file="f") == Rules(
         groups={"payments": Grant(("payments/*", "shared/**"), Role.INDEXER)},
         people={
@@ -140,7 +140,7 @@ def test_a_file_that_is_replaced_in_place_with_equal_size_and_time_is_read_again
     assert list(file.current().groups) == ["b"]
 
 
-async def test_a_broken_file_is_reported_to_admins_who_see_everything_alone(dependencies, tmp_path):
+async def test_a_broken_file_is_reported_only_to_admins_who_see_everything(dependencies, tmp_path):
     told = replace(dependencies, problems=lambda: ("access.yaml:3: payments/hidden",))
 
     async def problems(role, visible):
@@ -238,7 +238,7 @@ async def test_workers_are_told_the_globs_of_the_file_that_form_groups(
         (((),), "x", False),
     ],
 )
-def test_a_name_is_within_if_it_matches_a_glob_of_each_bound(bounds, name, is_within):
+def test_a_name_is_within_bounds_if_it_matches_a_glob_of_each(bounds, name, is_within):
     assert (name in Within(bounds)) is is_within
 
 
@@ -329,7 +329,7 @@ RULES = Rules(
         ),
     ],
 )
-async def test_the_rule(labelled, identity, role, names):
+async def test_a_caller_sees_what_labels_and_access_file_allow(labelled, identity, role, names):
     expected = EVERYTHING if names is None else Visibility.of(names)
 
     assert await Visibilities(labelled, lambda: RULES).of(identity) == (role, expected)
@@ -392,7 +392,7 @@ async def test_changes_of_labels_repositories_and_rules_are_followed(ledger):
     assert await seen() == set()
 
 
-async def test_a_visible_owner_replaces_its_repositories_until_one_is_hidden(
+async def test_a_cover_names_the_owner_until_one_of_its_repositories_is_hidden(
     ledger,
 ):
     names = [f"pay__r{number}" for number in range(9)]
@@ -535,7 +535,7 @@ async def test_a_label_at_index_time_is_for_admins_and_stored_with_the_repositor
     assert ledger.labels() == {"x/y": Label.INTERNAL}
 
 
-async def test_a_plan_changes_nothing_of_a_registered_repository(dependencies):
+async def test_a_plan_does_not_change_a_registered_repository(dependencies):
     ledger = dependencies.ledger
     await service.start(dependencies, ADMIN, StartRequest(URL, "x/y", exclude=["gen/"]))
     before = ledger.get("x/y")

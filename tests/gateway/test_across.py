@@ -139,7 +139,7 @@ async def test_a_resolved_import_is_not_external(world):
     }
 
 
-async def test_a_module_that_is_imported_with_some_of_its_names_is_listed_once(world):
+async def test_a_module_imported_together_with_its_names_is_listed_once(world):
     world.index(MAKER, RUST)
     world.index(USER, {"src/a.rs": "use net::sync::{self, Mutex};\n"})
 
@@ -221,7 +221,7 @@ async def test_an_import_that_cannot_be_resolved_is_linked_by_name_only(world):
     assert ends(found, "source") == [("a.py", "", "name"), ("b.py", "", "exact")]
 
 
-async def test_a_declared_dependency_is_of_the_package_and_not_of_each_file(world):
+async def test_a_declared_dependency_links_to_the_package_and_not_to_its_files(world):
     world.index(MAKER, RUST)
     manifest = '[package]\nname = "app"\n\n[dependencies]\nnet = "1"\n'
     world.index(USER, {"examples/test/Cargo.toml": manifest})

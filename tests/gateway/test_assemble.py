@@ -122,7 +122,7 @@ def of_lines(count):
     return Piece(count, lambda lines: "\n".join(["x" * 39] * lines))
 
 
-def test_hits_have_six_tenths_related_three_and_edges_one():
+def test_hits_get_six_tenths_of_the_budget_related_files_three_and_edges_one():
     edges = Piece(20, lambda lines: "\n".join(["y" * 39] * lines))
 
     taken = fill(
@@ -140,13 +140,13 @@ def test_hits_have_six_tenths_related_three_and_edges_one():
 NO_EDGES = Piece(0, lambda _: "")
 
 
-def test_what_related_files_do_not_claim_goes_to_the_hits():
+def test_budget_that_related_files_do_not_use_goes_to_the_hits():
     hits = of_tokens(*[100] * 20)
 
     assert len(fill(hits, [], NO_EDGES, tokens=1_000, count=estimated_tokens).hits) == 10
 
 
-def test_a_hit_that_begins_in_its_share_is_whole_and_related_files_get_the_rest():
+def test_a_hit_that_starts_within_its_share_of_the_budget_is_not_cut():
     taken = fill(
         of_tokens(500, 300, 100),
         of_tokens(300, 150),

@@ -246,7 +246,7 @@ RUN = {"label": "public", "ref": "v1"}
         )
     ],
 )
-async def test_what_a_change_asks_for_is_recorded_whether_or_not_it_is_refused(
+async def test_a_requested_change_is_recorded_even_if_it_is_refused(
     tmp_path, stub, method, request_, details
 ):
     async with serving(tmp_path) as (channel, file):
@@ -282,7 +282,7 @@ async def test_without_reads_changes_and_refused_credentials_are_recorded(tmp_pa
     assert len(others) == 6
 
 
-def test_without_reads_what_only_admins_may_do_is_recorded_all_the_same(tmp_path):
+def test_calls_that_only_admins_may_make_are_recorded_even_without_reads(tmp_path):
     log = AuditLog(RotatedFile(tmp_path / "log", 1_000_000, kept=1), reads=False, queries=False)
     for function in CAPABILITIES:
         log.record(call(function))
@@ -307,7 +307,7 @@ def test_the_file_is_rotated_by_size_and_count(tmp_path):
     assert {stat.S_IMODE(one.stat().st_mode) for one in found} == {0o600}
 
 
-def test_an_older_file_is_continued_and_closed_to_others(tmp_path):
+def test_an_existing_log_is_appended_to_and_made_private(tmp_path):
     path = tmp_path / "audit.jsonl"
     path.write_text("{}\n")
     path.chmod(0o644)

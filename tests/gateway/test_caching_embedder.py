@@ -62,7 +62,7 @@ class Quick(Counting):
         return self.embed_query(text) if len(text) < 10 else None
 
 
-def test_a_quick_embedders_vectors_come_at_once_and_are_remembered():
+def test_vectors_of_a_quick_embedder_are_computed_at_once_and_cached():
     inner = Quick()
     embedder = CachingEmbedder(inner)
 
@@ -73,7 +73,7 @@ def test_a_quick_embedders_vectors_come_at_once_and_are_remembered():
     assert inner.asked == ["retry"]
 
 
-def test_of_another_embedder_only_what_is_remembered_comes_at_once(inner):
+def test_a_slow_embedder_answers_at_once_only_from_the_cache(inner):
     embedder = CachingEmbedder(inner)
 
     assert embedder.embed_at_once("retry") is None
@@ -82,7 +82,7 @@ def test_of_another_embedder_only_what_is_remembered_comes_at_once(inner):
     assert inner.asked == ["retry"]
 
 
-def test_all_else_is_the_embedders_own(inner):
+def test_everything_else_is_passed_to_the_inner_embedder(inner):
     embedder = CachingEmbedder(inner)
 
     assert (embedder.identity, embedder.dim) == ("counting", 2)

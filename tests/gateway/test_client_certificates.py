@@ -81,7 +81,7 @@ async def test_a_client_finds_its_certificate_in_the_environment(ask, clients, m
     assert await ask() == "certificate:ci.example"
 
 
-async def test_without_a_certificate_there_is_no_connection(ask):
+async def test_a_client_without_a_certificate_cannot_connect(ask):
     with pytest.raises(Unavailable, match="set CODELODE_TLS_CLIENT_CERTIFICATE and"):
         await ask()
 

@@ -55,7 +55,7 @@ def test_values_that_a_message_does_not_have_are_not_for_callers():
     assert "ranking" in {field.name for field in fields(answer)}
 
 
-def test_a_part_of_an_answer_of_exact_search_is_converted_as_any_value():
+def test_each_part_of_an_exact_search_is_converted_completely():
     raw = f"def ünder():\n    pass\n\n{'under ' * 300}\nunder\n".encode()
     pattern = compiled(Wanted("[uü]nder"))
     shown = lines(raw, list(matching(pattern, raw)), before=1, after=1)

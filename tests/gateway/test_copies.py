@@ -71,7 +71,7 @@ async def test_equal_texts_of_several_repositories_are_one_entry(backends, candi
     assert [one.similarity for (one, *_) in state.copies.values()] == [1.0]
 
 
-async def test_all_copies_are_entries_where_they_are_asked_for(backends, candidate):
+async def test_all_copies_are_ranked_if_collapsing_is_off(backends, candidate):
     given = [candidate("a"), candidate("b")]
 
     state = await ordered(backends, given, collapse_copies=False)
@@ -79,7 +79,7 @@ async def test_all_copies_are_entries_where_they_are_asked_for(backends, candida
     assert (state.ranking, state.copies) == (ranked(analysis("retry"), given), {})
 
 
-async def test_what_one_repository_has_twice_stays_two_entries(backends, candidate):
+async def test_copies_within_one_repository_stay_separate_entries(backends, candidate):
     paths = ("one/retry.py", "two/retry.py")
     given = [candidate(name, path) for path in paths for name in ("a", "b")]
 
@@ -107,7 +107,7 @@ async def test_texts_that_share_most_lines_are_copies_if_name_and_symbol_agree(b
     assert near.similarity == pytest.approx(3 / 5)
 
 
-async def test_white_space_and_the_order_of_lines_make_no_other_text(backends, candidate):
+async def test_texts_that_differ_in_white_space_or_line_order_are_copies(backends, candidate):
     lines = CODE.splitlines()
     spaced = "\r\n\r\n".join(f"\t{line}" for line in (*lines[2:], *lines[:2]))
 
@@ -116,7 +116,7 @@ async def test_white_space_and_the_order_of_lines_make_no_other_text(backends, c
     assert entries(state) == [("a", "src/retry.py", ["b"])]
 
 
-async def test_of_copies_that_rank_alike_the_newest_repository_comes_first(backends, candidate):
+async def test_the_newest_repository_comes_first_among_copies_of_equal_rank(backends, candidate):
     backends = dated(backends, stale=1.0, upstream=3.0, fork=2.0)
     given = [candidate(name) for name in ("fork", "stale", "upstream")]
 
@@ -213,7 +213,7 @@ async def test_copies_are_looked_up_at_the_ref_of_the_search(forks):
     assert len(answer.hits[0].copies) == 3
 
 
-async def test_a_context_has_the_code_once_and_says_where_else_it_is(forks):
+async def test_a_context_shows_copied_code_once_and_names_the_other_copies(forks):
     answer = await service.context(forks, sees(*NAMES), SearchRequest("retry part3"))
 
     assert answer.text.count("def part3(call)") == 1

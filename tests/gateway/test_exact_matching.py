@@ -116,7 +116,7 @@ def test_each_line_matches_as_in_an_engine_that_reads_it_alone(text, pattern):
     pattern=st.sampled_from(["a", "ab", "aa", "é", " ", "b\n", "\n\n", "a\nb", "x a"]),
     around=st.tuples(st.integers(0, 3), st.integers(0, 3)),
 )
-def test_a_text_is_found_as_an_equal_expression_is(text, pattern, around):
+def test_a_literal_finds_the_same_lines_as_the_equal_expression(text, pattern, around):
     before, after = around
     how = {"before": before, "after": after, "multiline": True}
 

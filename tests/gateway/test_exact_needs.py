@@ -56,7 +56,7 @@ def test_texts_that_every_match_contains_are_needed(expression, texts):
         ("ab(c|d)?ef", ["abef", "abcef", "abdef"]),
     ],
 )
-def test_one_of_several_texts_is_needed(expression, alternatives):
+def test_alternatives_need_the_trigrams_of_any_one_of_them(expression, alternatives):
     assert needed(expression) == grams.any_of(map(grams.of_text, sorted(alternatives)))
 
 
@@ -80,7 +80,7 @@ def test_one_of_several_texts_is_needed(expression, alternatives):
         f"{'(' * (MAX_DEPTH + 1)}abc{')' * (MAX_DEPTH + 1)}",
     ],
 )
-def test_where_no_three_characters_are_in_every_match_nothing_is_needed(expression):
+def test_an_expression_without_common_trigrams_needs_none(expression):
     assert needed(expression) == NOTHING
 
 

@@ -214,7 +214,7 @@ async def chain(graph, *starts, depth=3):
     return [(link.path, link.target, link.depth, link.mark.value) for link in links], notices
 
 
-async def test_a_chain_says_where_it_ends(graph):
+async def test_an_import_chain_says_where_it_ends(graph):
     graph.replace(
         HTTP,
         [DEFAULT_REF],
@@ -243,7 +243,7 @@ async def test_a_chain_says_where_it_ends(graph):
     assert notices == ()
 
 
-async def test_a_file_that_two_chains_meet_is_followed_once(graph):
+async def test_a_file_reached_by_two_chains_is_followed_once(graph):
     graph.replace(
         HTTP, [DEFAULT_REF], edges(("a", IMPORTS, "c"), ("b", IMPORTS, "c"), ("c", IMPORTS, "d"))
     )

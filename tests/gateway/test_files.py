@@ -77,7 +77,7 @@ def test_lines_come_with_their_place_and_commit(read):
     assert read("codelode/model.py", 10).start_line == 10
 
 
-def test_a_commit_means_the_ref_that_is_indexed_at_it(read):
+def test_a_commit_id_means_the_ref_that_is_indexed_at_that_commit(read):
     commit = blob("acme/app")
 
     assert read("gaps.py", ref=commit) == read("gaps.py", ref="main")
@@ -115,7 +115,7 @@ def test_a_line_that_is_longer_than_an_answer_is_cut(read):
         ("gaps.py", 8, 0, "start_line: is 8; the file ends with line 7"),
     ],
 )
-def test_lines_that_there_are_not_are_refused(read, path, start, end, says):
+def test_lines_outside_the_file_are_refused(read, path, start, end, says):
     with pytest.raises(InvalidQuery) as refused:
         read(path, start, end)
     assert says in str(refused.value)

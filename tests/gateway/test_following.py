@@ -129,7 +129,7 @@ async def test_the_call_that_meets_the_swap_is_answered_from_the_new_index(chann
     assert indexes.embedder.queries
 
 
-async def test_an_index_that_nothing_has_replaced_keeps_its_error(channel, indexes):
+async def test_an_error_of_an_index_that_was_not_replaced_is_returned(channel, indexes):
     await asked(channel)
     indexes.old.chunks.error = SchemaMismatch("written with another embedder")
     with pytest.raises(grpc.aio.AioRpcError, match="written with another embedder"):
@@ -137,7 +137,7 @@ async def test_an_index_that_nothing_has_replaced_keeps_its_error(channel, index
     assert indexes.looks
 
 
-async def test_a_gateway_that_starts_after_the_swap_gets_well(dependencies, indexes):
+async def test_a_gateway_that_starts_after_the_swap_follows_to_the_new_index(dependencies, indexes):
     indexes.swap()
     gateway = Gateway(following(dependencies, indexes))
     await gateway.start()
@@ -147,7 +147,7 @@ async def test_a_gateway_that_starts_after_the_swap_gets_well(dependencies, inde
     assert status.embedder == "other-64"
 
 
-async def test_a_model_that_is_not_the_indexs_own_has_the_gateway_look_for_another_index(
+async def test_a_model_that_does_not_match_the_index_makes_the_gateway_look_for_another(
     dependencies, indexes
 ):
     indexes.old = replace(indexes.old, embedder=Refusing())

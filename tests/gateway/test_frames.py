@@ -91,7 +91,7 @@ CARGO = "/home/ann/.cargo/registry/src/index.crates.io-6f17d22bba15001f"
         ("/srv/release-2/src/lib.rs", "release-2/src/lib.rs"),
     ],
 )
-def test_the_path_of_an_installed_package_means_that_of_its_repository(path, meant):
+def test_the_path_of_an_installed_package_can_mean_a_path_in_its_repository(path, meant):
     (frame,) = frames(f"{path}:12")
     assert frame.may_mean(meant)
 
@@ -139,7 +139,7 @@ async def test_the_filters_of_the_query_bound_the_frames_too(search):
     assert all(path.endswith(".py") for path, _ in await search(GO, languages=("python",)))
 
 
-def test_frames_are_read_innermost_first_and_bounded():
+def test_frames_are_read_innermost_first_up_to_a_bound():
     assert [(frame.function, frame.line) for frame in frames(GO)] == [
         *(("panic", 770), ("handle", 14), ("handle", 16), ("serve", 9), ("main", 5)),
     ]

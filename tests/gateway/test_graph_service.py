@@ -214,7 +214,7 @@ async def test_a_definition_that_leaves_takes_its_calls_along(ask, backends):
     assert await ask("run", "calls") == ["run → load name 1"]
 
 
-async def test_what_the_ref_does_not_hold_is_left_out(ask, backends):
+async def test_files_that_the_ref_lacks_are_left_out(ask, backends):
     backends.graph.replace(
         HERE, [DEFAULT_REF], {"src/base.py": edges("src/base.py", ["src/gone.py"])}
     )

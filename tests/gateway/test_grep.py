@@ -65,7 +65,7 @@ def grep(grep_parts):
     return grep
 
 
-def test_files_come_together_up_to_a_number_of_lines(grep_parts):
+def test_files_are_batched_up_to_a_number_of_lines(grep_parts):
     *parts, last = grep_parts("    ", limit=100_000)
 
     lines = [[len(file.lines) for file in part.files] for part in parts]
@@ -154,7 +154,7 @@ def test_a_pattern_without_trigrams_is_refused_where_many_files_would_be_read(gr
     assert grep("=", filters={"repositories": ["acme/wide"], "paths": ["src/*"]})[1].count == 1
 
 
-def test_what_is_hidden_is_as_if_it_were_not_there(grep):
+def test_hidden_repositories_are_treated_as_absent(grep):
     seen = Visibility.of({"acme/app"})
 
     assert grep("needle =", visible=seen)[0] == []

@@ -180,7 +180,7 @@ def test_health_is_what_the_last_report_says_until_the_reports_end():
         assert list(seen) == []
 
 
-def test_silence_is_not_healthy():
+def test_missing_reports_mean_unhealthy():
     with reports() as (read, say, close):
         seen = changes(read, silence_s=0.1)
         say(HEALTHY)

@@ -79,7 +79,7 @@ async def test_a_run_behind_another_is_queued_and_not_sent(indexing, jobs):
     assert jobs.sent == [("pull", first.id)]
 
 
-async def test_name_and_ref_are_taken_as_given(indexing):
+async def test_a_given_name_and_ref_are_used_unchanged(indexing):
     run = await start(indexing, name="web", ref="v1.2")
 
     assert (run.repository, run.ref) == ("web", "v1.2")
@@ -171,7 +171,9 @@ async def test_a_default_ref_that_is_not_indexed_yet_is_reported(indexing, ledge
     ("name", "ref", "expected"),
     [("acme/htp", "dev", grpc.StatusCode.NOT_FOUND), (NAME, "", "ref"), (NAME, "a b", "ref")],
 )
-async def test_a_default_ref_of_nothing_is_refused(indexing, ledger, jobs, name, ref, expected):
+async def test_an_unknown_repository_or_an_empty_ref_is_refused_as_default_ref(
+    indexing, ledger, jobs, name, ref, expected
+):
     ledger.register(Repository(NAME, URL, MAIN))
 
     asked = index_pb2.SetDefaultRefRequest(repository=name, ref=ref)
@@ -241,7 +243,7 @@ async def test_too_many_patterns_are_refused_and_as_many_as_allowed_taken(indexi
     assert "101 patterns, at most 100" in message
 
 
-async def test_what_is_not_to_be_included_is_to_be_excluded(indexing):
+async def test_a_negated_include_pattern_is_refused_with_the_remedy(indexing):
     request = index_pb2.StartRunRequest(url=URL, include=some("!gen/"))
 
     _, message, field = await refusal(indexing.StartRun(request))
@@ -274,7 +276,7 @@ async def test_watching_shows_each_state_until_the_run_is_over(indexing, ledger)
     assert await watch.read() is grpc.aio.EOF  # type: ignore[attr-defined]
 
 
-async def test_who_watches_a_run_that_is_superseded_sees_the_newer_one(indexing, ledger):
+async def test_a_watch_of_a_superseded_run_continues_with_the_newer_one(indexing, ledger):
     ledger._supersede_s = 0.0
     run = await start(indexing)
     ledger.claim(run.id, worker="puller")
@@ -318,7 +320,7 @@ def _wait_until_nobody_looks(ledger):
         pass
 
 
-async def test_a_watch_ends_with_a_hint_when_the_gateway_leaves(indexing, gateway):
+async def test_a_watch_ends_with_a_hint_when_the_gateway_stops(indexing, gateway):
     run = await start(indexing)
     watch = indexing.WatchRun(index_pb2.WatchRunRequest(run_id=run.id))
     await watch.read()

@@ -721,7 +721,7 @@ WRITES = {
 }
 
 
-def test_every_call_is_drawn():
+def test_the_random_calls_include_every_method():
     assert set(KINDS) == set(RESPONSES)
 
 
@@ -867,7 +867,7 @@ CHECKS = {
 
 
 @pytest.mark.slow
-def test_a_search_by_keyword_returns_what_an_admin_gets_without_the_hidden(served):
+def test_a_keyword_search_returns_the_hits_of_an_admin_minus_hidden_ones(served):
     made, gateway = served
 
     def hits(authorization, query):

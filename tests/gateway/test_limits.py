@@ -242,7 +242,7 @@ def test_a_gateway_on_loopback_limits_nothing_unless_asked_to(chosen, listen, ex
 @pytest.mark.parametrize(
     ("listen_mtls", "expected"), [("0.0.0.0:50053", True), ("127.0.0.1:50053", False)]
 )
-def test_the_address_for_client_certificates_counts_as_well(listen_mtls, expected):
+def test_the_address_for_client_certificates_also_decides_about_limits(listen_mtls, expected):
     assert are_on(Settings(listen="127.0.0.1:50051", listen_mtls=listen_mtls)) is expected
 
 

@@ -47,7 +47,7 @@ def points(answer):
     return np.frombuffer(answer.points, "<u2").reshape(-1, 5)
 
 
-def test_a_map_is_asked_for_made_and_shown(world, ask):
+def test_a_map_is_requested_made_and_shown(world, ask):
     before = ask(service.chunk_map, *BOTH)
     assert (before.status, before.points) == (None, b"")
     assert before.expected_s > 1
@@ -155,7 +155,7 @@ def test_a_repository_without_chunks_has_no_map(world, ask):
         ask(service.make_map, "acme/empty")
 
 
-def test_a_map_with_a_hidden_repository_is_like_none(world, ask):
+def test_a_map_with_a_hidden_repository_is_reported_like_a_missing_one(world, ask):
     seen = Visibility.of(["acme/app"])
     world.map("acme/app")
     alone = ask(service.chunk_map, "acme/app").points

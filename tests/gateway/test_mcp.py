@@ -210,7 +210,7 @@ async def test_a_body_over_a_megabyte_is_refused(client):
     assert "ask for less at once" in response.json()["detail"]
 
 
-async def test_a_body_that_does_not_end_is_given_up(tmp_path, monkeypatch):
+async def test_a_body_that_never_ends_times_out(tmp_path, monkeypatch):
     monkeypatch.setattr("gateway.api.mcp.endpoint.TIMEOUT_S", 0.2)
     async with serving(tmp_path) as (_, gateway), asyncio.timeout(60):
         answer = await answer_to_half_a_body(

@@ -205,7 +205,7 @@ async def test_uses_of_a_short_name_are_refused_where_too_many_files_would_be_re
     await references("go", repositories=("acme/store",))
 
 
-def test_the_last_part_of_a_name_narrows_the_files_else_the_text_of_the_others():
+def test_a_pattern_narrows_by_its_last_part_or_else_by_the_text_of_the_others():
     assert name_pattern("a::Client::ge*", is_literal=False).defines == ("ge*",)
     assert name_pattern("Client.*", is_literal=False).needed == grams.of_text("Client")
     assert [name_pattern(one, is_literal=False).is_wild for one in ("*", "a.*", "Client.*")] == [
@@ -267,7 +267,7 @@ BOTH = {
 
 
 @pytest.mark.parametrize("language", LIBRARY)
-async def test_the_imports_of_a_file_say_whose_name_it_uses_where_its_repository_has_one_too(
+async def test_imports_decide_between_a_local_and_an_imported_definition_of_a_name(
     settings, language
 ):
     world = World(settings)
@@ -440,7 +440,9 @@ async def test_a_position_in_several_files_needs_the_repository_unless_the_name_
     assert (await symbols("acme/fork/store.py:10:7", literal=True))[0] == ["store.py:10 Writer"]
 
 
-async def test_a_position_in_a_hidden_repository_is_one_in_no_file(references, symbols):
+async def test_a_position_in_a_hidden_repository_is_reported_like_one_in_no_file(
+    references, symbols
+):
     for listed in (references, symbols):
         literal = {"literal": True} if listed is symbols else {}
         with pytest.raises(InvalidQuery, match=re.escape("no indexed file is 'src/retry.js'")):

@@ -77,11 +77,11 @@ def test_no_change_breaks_a_caller():
     assert list(broken(json.loads(FROZEN.read_text()), present())) == []
 
 
-def test_the_frozen_document_has_the_additions():
+def test_the_frozen_document_is_up_to_date():
     assert json.loads(FROZEN.read_text()) == present(), "run python -m tests.gateway.test_openapi"
 
 
-def test_the_operations_are_the_calls_of_the_product():
+def test_the_document_has_an_operation_for_each_capability():
     names = [
         operation["operationId"]
         for methods in present()["paths"].values()
@@ -162,7 +162,7 @@ def test_a_breaking_change_is_found(change, place):
     assert any(place in found for found in broken(before, now))
 
 
-def test_an_addition_breaks_nothing():
+def test_an_addition_is_not_a_breaking_change():
     before = present()
     now = present()
     _properties(now, "Hit")["new"] = {"type": "string"}

@@ -88,7 +88,7 @@ async def test_groups_give_the_role(issuer, groups, role):
     assert (await identity(issuer, issuer.token(groups=groups), **given)).role is role
 
 
-async def test_the_claims_may_have_other_names(issuer):
+async def test_claims_can_have_other_names(issuer):
     given = {"oidc_name_claim": "sub", "oidc_groups_claim": "roles", "oidc_admins": "root"}
     token = issuer.token(email=None, roles=["root"], groups=["other"])
 
@@ -124,7 +124,7 @@ async def test_clocks_may_differ_a_little(issuer):
 
 
 @pytest.mark.parametrize("authorization", ["", "Bearer sesame", "Basic eyJ.eyJ.x", "eyJ.eyJ.x"])
-async def test_other_credentials_are_left_to_others(issuer, authorization):
+async def test_credentials_of_another_kind_are_ignored(issuer, authorization):
     assert await authenticator(issuer).identity(Credentials(authorization)) is None
     assert issuer.asked == []
 
@@ -364,7 +364,7 @@ async def test_an_unreachable_issuer_is_asked_at_growing_intervals(issuer, keys,
     assert 5 < len(issuer.asked) < 20
 
 
-async def test_a_key_that_is_unknown_while_the_issuer_is_away_may_be_right(issuer, keys, clock):
+async def test_an_unknown_key_is_not_refused_while_the_issuer_is_away(issuer, keys, clock):
     await keys.key("first")
     issuer.is_away = True
     clock.now += UNKNOWN_KEY_PAUSE_S + 1
@@ -420,7 +420,7 @@ async def test_an_invalid_key_set_makes_the_issuer_unavailable(issuer, keys, bod
         {"jwks_uri": None},
     ],
 )
-async def test_a_description_that_leads_astray_is_refused(issuer, keys, description):
+async def test_a_misleading_discovery_document_is_refused(issuer, keys, description):
     issuer.description = description
 
     with pytest.raises(Unavailable):
@@ -482,7 +482,7 @@ def test_an_issuer_needs_an_audience(issuer):
         require_secure_listeners(Settings(oidc_issuers=issuer.url))
 
 
-def test_an_issuer_is_authentication(issuer):
+def test_configuring_an_issuer_counts_as_authentication(issuer):
     require_secure_listeners(settings(issuer, listen="0.0.0.0:1", tls_terminated_by_proxy=True))
 
 

@@ -64,7 +64,7 @@ def test_every_bound_is_kept_and_its_field_is_named(name):
 
 
 @pytest.mark.parametrize("name", ["retrieve.alpha", "rank.confidence"])
-def test_not_a_number_is_out_of_bounds(name):
+def test_nan_is_out_of_bounds(name):
     stage, _, field = name.partition(".")
 
     with pytest.raises(InvalidQuery, match=field):
@@ -117,7 +117,7 @@ def test_a_context_includes_related_files_and_omits_chunks_of_low_quality():
     assert options({"expand": {"related": 0}}, for_context=True).expand.related == 0
 
 
-def test_a_reserve_must_leave_something_of_the_budget():
+def test_the_reserve_must_be_smaller_than_the_budget():
     with pytest.raises(InvalidQuery, match="reserved_tokens"):
         options({"assemble": {"budget_tokens": 2_000}})
 

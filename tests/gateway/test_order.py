@@ -41,7 +41,7 @@ async def ordered(backends, candidates, text="retry", *, top_k=10, retrieve=None
 # By default
 
 
-async def test_by_default_the_linear_ranking_is_all_there_is(backends, candidate, model):
+async def test_by_default_only_the_linear_ranker_is_used(backends, candidate, model):
     given = [candidate(f"{n}.py", "retry " * n, keyword=n) for n in range(1, 9)]
 
     state = await ordered(backends, given)
@@ -168,7 +168,7 @@ def test_rankings_of_alternate_queries_merge_by_the_sum_of_reciprocal_ranks(cand
 # The gate
 
 
-async def test_below_the_confidence_the_answer_is_that_there_is_none(backends, candidate):
+async def test_below_the_confidence_threshold_the_search_abstains(backends, candidate):
     state = await ordered(backends, [candidate("a.py", similarity=0.4)], confidence=0.5)
 
     assert (state.has_abstained, state.ranking) == (True, ())
@@ -193,7 +193,7 @@ async def test_without_vectors_the_gate_stays_open_and_a_notice_is_added(backend
     assert "confidence was not checked" in state.notices[0]
 
 
-async def test_an_alternate_can_open_the_gate(backends, candidate):
+async def test_the_result_of_an_alternate_query_can_prevent_abstention(backends, candidate):
     found = AlternateQuery("q", analysis("q"), (candidate("b.py", similarity=0.8),))
     query = SearchQuery("q", options=Options(rank=Rank(confidence=0.5)), visible=EVERYTHING)
     state = SearchState(query, analysis("q"), (found,), (candidate("a.py", similarity=0.1),))
@@ -257,7 +257,7 @@ async def test_texts_with_only_an_equal_beginning_are_not_duplicates(backends, c
     assert (len(state.ranking), state.duplicates) == (3, ())
 
 
-async def test_duplicates_stay_where_collapsing_is_off(backends, candidate):
+async def test_duplicates_stay_if_collapsing_is_off(backends, candidate):
     given = [candidate(f"{n}.py", "retry", vector=vector(1, 0)) for n in range(3)]
 
     assert len((await ordered(backends, given)).ranking) == 3
@@ -296,7 +296,9 @@ async def test_a_file_that_many_import_rises(backends, graph, candidate, mix):
 
 
 @pytest.mark.parametrize("mix", [Centrality.RRF, Centrality.BLEND])
-async def test_a_file_far_down_does_not_rise_by_its_links(backends, graph, candidate, mix):
+async def test_a_low_ranked_file_does_not_rise_because_of_its_importers(
+    backends, graph, candidate, mix
+):
     graph.replace(
         HTTP,
         [DEFAULT_REF],
@@ -320,7 +322,7 @@ def test_centrality_by_rank_has_half_the_weight_of_the_ranking(candidate):
     assert [place.score for place in found] == pytest.approx([1 / 61 + 0.5 / 62, 1 / 62 + 0.5 / 61])
 
 
-def test_centrality_by_blend_is_six_to_four(candidate):
+def test_blended_centrality_weighs_similarity_six_to_four(candidate):
     ranking = by_similarity([candidate("a.py", similarity=0.9), candidate("b.py", similarity=0.1)])
 
     found = centrality.blended(ranking, {(HTTP, "a.py"): 3, (HTTP, "b.py"): 30})
@@ -416,7 +418,7 @@ async def test_a_judge_that_cannot_be_reached_is_an_error_at_the_first_call(
     assert len(model.asked) == 1
 
 
-async def test_a_judge_that_leaves_later_counts_50(backends, model, candidate):
+async def test_a_judge_that_fails_later_gives_a_grade_of_50(backends, model, candidate):
     model.answers = ["80", Unavailable("gone")]
     given = [candidate("a.py", keyword=9.0), candidate("b.py")]
 

@@ -95,7 +95,7 @@ async def test_a_caller_sees_what_its_account_reads_at_the_host(world):
     ],
     ids=lambda identity: identity.name,
 )
-async def test_names_match_no_account(world, identity):
+async def test_an_identity_of_another_kind_matches_no_account(world, identity):
     world.grant(ann=["app"])
 
     assert await world.sees(identity) == set()
@@ -137,7 +137,7 @@ async def test_a_label_narrows_what_the_host_allows_and_never_widens_it(world):
     assert await world.sees(ANN) == {"else"}
 
 
-async def test_groups_are_followed_and_describe_what_is_visible_whatever_the_readers_are(world):
+async def test_a_visibility_follows_changes_of_groups_independently_of_readers(world):
     names = [f"acme/r{number}" for number in range(6)]
     world.grant(ann=["app"])
     for number, name in enumerate(names):
@@ -200,7 +200,7 @@ async def test_permissions_close_at_the_age_limit(world, age_s, seen):
     assert await world.sees(ANN) == {"acme/app"}
 
 
-async def test_nothing_is_open_before_the_first_reading(world):
+async def test_nothing_is_visible_before_permissions_were_first_read(world):
     world.catalog.set_label("acme/app", Label.PUBLIC)
 
     assert await world.sees(ANN) == set()
@@ -248,7 +248,7 @@ async def test_a_connection_that_is_no_longer_declared_grants_nothing(world):
     assert await world.sees(ANN) == {"acme/lib"}
 
 
-async def test_permissions_that_are_replaced_while_they_are_read_open_nothing(world):
+async def test_permissions_replaced_while_they_are_read_grant_nothing(world):
     world.grant(ann=["app"])
     states = world.states.states()
     world.grant(ann=["lib"])

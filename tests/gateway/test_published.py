@@ -104,7 +104,7 @@ async def test_another_model_than_that_of_the_index_is_refused(served, write, mo
     await dependencies.close()
 
 
-async def test_a_gateway_misled_about_its_model_follows_to_the_index_that_is_written(
+async def test_a_gateway_misled_about_its_model_follows_to_the_written_index(
     served, write, model_server
 ):
     answer_with_others(model_server)

@@ -244,7 +244,7 @@ def test_quotes_and_slashes_of_words_are_words(text):
         ("/a+/ or /b+/ this or that", "or this or that", ["/a+/", "or /b+/"]),
     ],
 )
-def test_texts_and_expressions_are_read_with_the_words_to_rank_by(text, words, found):
+def test_a_query_is_split_into_texts_expressions_and_words_to_rank_by(text, words, found):
     parts = parts_of(text)
     read = [
         "or " * one.is_alternative
@@ -343,7 +343,7 @@ def test_groups_of_filters_are_filters(text, words, found):
     assert (parts.words, read) == (words, found)
 
 
-def test_deep_groups_are_words():
+def test_parentheses_nested_too_deeply_are_read_as_words():
     deep = '("a" ' * 4_000 + '"b"' + ")" * 4_000
 
     assert parts_of(deep).texts == ()
@@ -403,7 +403,7 @@ async def test_hits_have_the_text_or_match_the_expression(hits):
         ),
     ],
 )
-async def test_groups_keep_the_hits_that_their_parts_say(hits, query, paths):
+async def test_a_group_in_a_query_keeps_the_hits_that_match_its_parts(hits, query, paths):
     seen = Visibility.of(["acme/app", "acme/web", "secret/app"])
     if "repo:" not in query:
         seen = Visibility.of(["acme/app", "acme/web"])
@@ -440,7 +440,7 @@ async def test_case_matters_if_there_is_a_capital(hits):
     assert not (await hits('"until IT works"'.lower())).unmatched
 
 
-async def test_what_is_excluded_is_left_out(hits):
+async def test_hits_that_match_an_excluded_text_or_expression_are_left_out(hits):
     paths = {one.path for one in (await hits('retry -"until it" -/^func/')).hits}
 
     assert paths == {"tests/test_retry.py", "docs/retry.md"}
@@ -526,7 +526,7 @@ async def test_the_error_for_an_invalid_expression_names_its_position(hits):
         ),
     ],
 )
-async def test_the_error_for_an_invalid_text_in_a_query_names_no_options_of_exact_search(
+async def test_an_error_about_a_text_in_a_query_does_not_name_options_of_exact_search(
     hits, query, told
 ):
     with pytest.raises(InvalidQuery) as refused:
@@ -578,7 +578,7 @@ async def test_a_literal_has_no_filters(grep):
     assert (found, summary.notices) == (["acme/app docs/retry.md"], ())
 
 
-async def test_behind_a_filter_a_pattern_may_be_quoted_or_between_slashes(grep):
+async def test_after_a_filter_a_pattern_can_be_quoted_or_between_slashes(grep):
     assert (await grep("lang:go /func [A-Z]/"))[0] == ["acme/app src/api/retry.go"]
     assert (await grep('lang:python "retry(call)" '))[0] == [
         *("acme/app src/retry.py", "acme/web src/retry.py")
@@ -673,7 +673,7 @@ async def test_an_unknown_ref_in_a_message_is_text(ask, message, is_text):
     assert ("was read as filters" in answer.notices[0]) == (not is_text)
 
 
-async def test_a_ref_that_is_nearly_right_or_in_a_short_query_is_an_error(ask):
+async def test_a_misspelt_ref_or_an_unknown_ref_in_a_short_query_is_an_error(ask):
     with pytest.raises(InvalidQuery, match=r"'ref:mian' .* did you mean 'main'"):
         await ask("retry calls until it works ref:mian")
     with pytest.raises(InvalidQuery, match="is not a filter: there is no ref 'refs/heads/x'"):

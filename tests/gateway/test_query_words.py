@@ -120,7 +120,7 @@ def test_a_flag_an_option_or_a_variable_is_a_key(query, expected):
         ("/users/123: not found", ()),
     ],
 )
-def test_the_parts_of_a_url_path(query, expected):
+def test_a_url_path_in_a_query_is_split_into_parts(query, expected):
     assert analysis(query).url_path == expected
 
 

@@ -125,7 +125,7 @@ def test_every_feature_is_within_0_and_1_for_every_candidate(candidate, query):
         assert (values <= 1).all(), weighed
 
 
-def test_a_word_of_all_candidates_counts_less_than_a_rare_one(candidate):
+def test_a_word_in_all_candidates_counts_less_than_a_rare_one(candidate):
     given = [candidate(f"{n}.py", "server") for n in range(5)] + [candidate("r.py", "retry")]
 
     values = feature(features.file_body, "server retry", *given)
@@ -245,9 +245,7 @@ def test_a_candidate_without_cosine_counts_as_the_least_similar_one(candidate):
         ("how does it cannot connect to a server", 0.0),
     ],
 )
-def test_the_longest_part_of_a_message_counts_whose_values_the_source_lacks(
-    candidate, query, share
-):
+def test_a_message_with_unknown_values_is_scored_by_its_longest_part(candidate, query, share):
     text = "error('Cannot connect to %s: %s.')"
     given = (candidate("a.py", text), candidate("b.md", text, category=Category.DOCS))
 
@@ -265,11 +263,11 @@ def test_the_longest_part_of_a_message_counts_whose_values_the_source_lacks(
         ("exceeded some redirects for urls:", 'f"exceeded {a} redirects {b} urls:"', 0.0),
     ],
 )
-def test_a_message_may_have_values_between_its_words(candidate, query, source, share):
+def test_a_message_matches_despite_the_values_between_its_words(candidate, query, source, share):
     assert feature(features.pasted, query, candidate("a.py", source)) == [pytest.approx(share)]
 
 
-def test_a_test_that_repeats_a_message_of_a_source_has_no_share_of_it(candidate):
+def test_a_test_that_quotes_a_message_does_not_compete_with_its_source(candidate):
     query = 'accepts at most "1" arg(s), received 3'
     test = candidate("a_test.go", f"want := `{query}`", category=Category.TEST)
     source = candidate("a.go", 'Errorf("accepts at most %q arg(s), received %d", n, len(args))')
@@ -413,7 +411,7 @@ def test_a_header_declares_what_another_file_defines(candidate, path, declares):
 KINDS = (Kind.CLASS, Kind.METHOD, Kind.CONSTANT, Kind.TEXT)
 
 
-def test_a_function_ranks_below_what_holds_it(candidate):
+def test_a_function_ranks_below_the_type_that_contains_it(candidate):
     given = [candidate(f"{kind}.py", kind=kind) for kind in KINDS]
 
     assert feature(features.detail, "follow redirects", *given) == [0.0, 1.0, 1.0, 0.0]
@@ -451,7 +449,7 @@ def test_the_newer_of_two_trees_ranks_higher_unless_the_older_one_is_named(
     assert feature(features.older, query, *map(candidate, paths)) == is_older
 
 
-def test_trees_of_two_repositories_are_not_compared(candidate):
+def test_versions_in_different_repositories_are_not_compared(candidate):
     given = (candidate("v1/a.go"), candidate("v2/a.go"))
     apart = [
         c._replace(chunk=c.chunk._replace(repository=name))

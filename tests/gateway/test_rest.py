@@ -277,7 +277,7 @@ async def test_a_run_is_watched_until_it_is_over(client):
     assert seen == [("run", "pulling"), ("run", "cancelled"), ("end", None)]
 
 
-async def test_watching_an_unknown_run_is_answered_as_any_call(client):
+async def test_watching_an_unknown_run_is_not_found(client):
     response = await client.get("/api/v1/runs/0123456789abcdef/events")
 
     assert told(response)[0] == 404
@@ -298,7 +298,7 @@ async def test_a_stream_ends_with_an_error_when_the_gateway_stops(tmp_path):
     assert "watch the run again" in problem["detail"]
 
 
-async def test_a_watcher_that_leaves_ends_its_call(tmp_path):
+async def test_a_watcher_that_disconnects_ends_its_call(tmp_path):
     async with serving(tmp_path) as (client, gateway):
         run = (await client.post("/api/v1/runs", json={"url": "https://host.example/a/b"})).json()
         async with client.stream("GET", f"/api/v1/runs/{run['id']}/events") as response:
@@ -477,7 +477,7 @@ def test_the_body_of_an_answer_does_not_wait_for_an_acknowledgement():
     server._socket.close()
 
 
-async def test_https_has_the_certificate_of_the_moment(tmp_path):
+async def test_https_uses_the_current_certificate(tmp_path):
     authority = Authority(tmp_path / "tls")
     issued = authority.issue("127.0.0.1")
     async with serving(tmp_path, **issued.settings) as (client, _):

@@ -129,7 +129,7 @@ async def test_candidates_of_one_repository_are_retrieved_once(index, backends, 
         ("how is a call retried", {"max_chunks": 50}, (), (100, 50)),
     ],
 )
-async def test_a_question_for_how_something_works_ranks_more(
+async def test_asking_how_something_works_ranks_more_candidates(
     backends, text, options, paths, limits
 ):
     asked = []
@@ -150,7 +150,9 @@ async def test_a_question_for_how_something_works_ranks_more(
     ("text", "chosen", "alpha"),
     [("RetryPolicy", None, 0.3), ("retry a call", None, 0.7), ("retry", 0.1, 0.1)],
 )
-async def test_vectors_weigh_by_the_kind_of_query_or_as_chosen(backends, text, chosen, alpha):
+async def test_the_weight_of_vectors_depends_on_the_kind_of_query_unless_given(
+    backends, text, chosen, alpha
+):
     asked = []
 
     async def hybrid(query):

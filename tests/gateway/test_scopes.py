@@ -161,7 +161,7 @@ async def test_a_scope_does_not_show_refs_that_only_hidden_repositories_have(wor
         await found(world, scope="secretly", ref="merger")
 
 
-async def test_the_ref_is_one_that_a_repository_inside_the_other_filters_has(world):
+async def test_a_scope_uses_a_ref_that_a_repository_within_the_other_filters_has(world):
     web = files("acme/web")
     assert await found(world, scope="release", not_repositories=("acme/app",)) == web
     assert await found(world, scope="release", repositories=("acme/web",)) == web
@@ -283,7 +283,7 @@ async def test_an_unknown_scope_in_a_message_is_text(world):
     assert any("'scope:repo' was searched as text" in notice for notice in answer.notices)
 
 
-async def test_a_hidden_scope_is_like_an_absent_one(world):
+async def test_a_hidden_scope_is_reported_like_an_absent_one(world):
     async def told(name, query="retry"):
         with pytest.raises(InvalidQuery) as error:
             await found(world, query, **({"scope": name} if name else {}))
@@ -335,7 +335,7 @@ async def test_a_changed_scope_misses_the_cache_and_ends_its_pages(world):
             await ask(first.next_page_token)
 
 
-async def test_a_new_repository_of_a_scope_keeps_its_pages(world):
+async def test_a_new_repository_in_a_scope_does_not_invalidate_its_page_tokens(world):
     request = SearchRequest("retry", GivenFilters(scope="acme"), top_k=1)
     first = await service.search(world.dependencies, ADMIN, request)
     world.index("acme/new", FILES)

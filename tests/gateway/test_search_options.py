@@ -119,7 +119,7 @@ async def test_related_files_chains_and_passages_come_with_the_hits(service):
     assert response.tokens > 0
 
 
-async def test_every_preset_answers(service):
+async def test_every_preset_returns_hits(service):
     for preset in ("fast", "balanced", "thorough"):
         assert (await service.Search(request(options={"preset": preset}))).hits
 
@@ -195,7 +195,7 @@ async def test_a_notice_says_that_the_ranking_of_a_page_has_changed(
     assert CHANGED in second.notices
 
 
-async def test_a_page_of_an_index_that_changed_elsewhere_says_nothing(service, ledger):
+async def test_a_later_page_has_no_notice_if_only_other_repositories_changed(service, ledger):
     first = await service.Search(request("retry call", top_k=2))
     ledger.unregister(RepositoryName("another"))
 
@@ -338,7 +338,7 @@ def test_coverage_is_bounded_and_remembered_for_a_moment(ledger):
     assert len(looked) == 2 * MAX_READ
 
 
-def test_coverage_that_was_asked_for_lately_is_renewed_before_it_is_asked_for_again(ledger):
+def test_recently_used_coverage_is_renewed_before_it_expires(ledger):
     now = [0.0]
     coverage = CoverageReader(ledger, clock=lambda: now[0])
     names = [RepositoryName(f"r{n}") for n in range(MAX_RENEWED + 9)]
@@ -360,7 +360,7 @@ def test_coverage_that_was_asked_for_lately_is_renewed_before_it_is_asked_for_ag
     assert len(coverage.due()) == MAX_RENEWED
 
 
-def test_what_was_asked_for_long_ago_is_not_renewed_and_a_failure_does_not_end_it(ledger):
+def test_coverage_used_long_ago_is_not_renewed_and_a_failure_does_not_end_renewal(ledger):
     now = [0.0]
     coverage = CoverageReader(ledger, clock=lambda: now[0])
     for name in ("old", "new"):
@@ -379,7 +379,7 @@ def test_what_was_asked_for_long_ago_is_not_renewed_and_a_failure_does_not_end_i
     assert coverage.due() == [("new", "HEAD")]
 
 
-def test_an_older_look_up_that_ends_later_does_not_count(ledger):
+def test_the_result_of_an_older_look_up_does_not_replace_a_newer_one(ledger):
     now, name = [0.0], RepositoryName("acme/new")
     coverage = CoverageReader(ledger, clock=lambda: now[0])
     known = {0.0: (), 0.5: (RefStatus("main", "b" * 40, "1"),)}
@@ -494,7 +494,7 @@ async def test_a_context_is_one_text_within_its_budget(service):
     assert (again.search.cached, again.text) == (True, response.text)
 
 
-async def test_a_context_of_nothing_is_empty(service):
+async def test_a_context_without_hits_is_empty(service):
     asked = request("zzz", filters=search_pb2.Filters(paths=["nowhere/**"]))
 
     response = await service.Context(search_pb2.ContextRequest(search=asked))
@@ -540,7 +540,7 @@ async def test_code_like_a_snippet_is_found(service):
         ),
     ],
 )
-async def test_a_place_that_is_none_is_refused(service, fields, code, says):
+async def test_an_invalid_location_is_refused(service, fields, code, says):
     found, message = await code_of(service.Similar(search_pb2.SimilarRequest(**fields)))
 
     assert found is code

@@ -203,7 +203,7 @@ async def test_bad_input_names_the_field_and_the_remedy(search, request_, field,
 
 
 @pytest.mark.usefixtures("indexed")
-async def test_a_number_of_zero_is_refused_by_every_method_and_an_absent_one_is_the_default(
+async def test_every_method_refuses_zero_and_uses_the_default_for_an_absent_number(
     channel, index, make_chunk
 ):
     index(*(make_chunk(f"{n}.py", f"def retry{n}(): retry()") for n in range(25)))
@@ -457,7 +457,7 @@ async def test_a_failure_that_nobody_waits_for_is_not_logged(ledger, caplog):
 
 
 @pytest.mark.usefixtures("indexed")
-async def test_coverage_of_what_was_asked_for_lately_is_renewed_while_the_index_is_asked(
+async def test_a_search_renews_recently_used_coverage_while_it_waits_for_the_index(
     backends, dependencies, ledger, monkeypatch
 ):
     now = [0.0]
@@ -562,13 +562,13 @@ class TestABackendThatFails:
         ],
         indirect=["chunks"],
     )
-    async def test_maps_to_the_code_of_its_branch(self, search, chunks, expected):
+    async def test_has_the_status_code_of_its_branch(self, search, chunks, expected):
         code, message, _ = await refused(search(Request(query="x")))
 
         assert (code, message) == (expected, str(chunks.error))
 
     @pytest.mark.parametrize("chunks", [KeyError("secret")], indirect=True)
-    async def test_with_a_defect_shows_an_id_and_nothing_of_the_inside(self, search):
+    async def test_with_a_defect_shows_an_id_and_no_internals(self, search):
         call = search(Request(query="x"), metadata=(("x-request-id", "abc-2"),))
         code, message, _ = await refused(call)
 

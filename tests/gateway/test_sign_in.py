@@ -107,7 +107,7 @@ async def test_an_empty_secret_and_a_huge_form_are_refused(browser):
 
 
 @pytest.mark.parametrize("path", ["/sign-in", "/repositories"])
-async def test_a_form_of_something_else_is_refused(browser, path):
+async def test_a_form_that_the_page_does_not_have_is_refused(browser, path):
     await signed_in(browser)
     refused = await browser.post(path, data={f"field{number}": "x" for number in range(50)})
 
@@ -237,7 +237,7 @@ async def test_signing_in_gives_a_new_session_and_ends_the_one_before(browser):
     ],
     ids=repr,
 )
-async def test_nobody_is_sent_elsewhere_after_signing_in(browser, there):
+async def test_signing_in_never_redirects_to_another_site(browser, there):
     assert 'name="next" value="/"' in (await browser.get("/sign-in", params={"next": there})).text
     assert (await signed_in(browser, next=there)).headers["location"] == "/"
 
@@ -283,7 +283,7 @@ async def test_a_link_signs_one_browser_in_once(browser):
     assert "was used before" in again.text
 
 
-async def test_a_link_is_for_who_can_sign_in_anyway(browser):
+async def test_only_callers_with_a_valid_token_get_a_sign_in_link(browser):
     assert (await new_link(browser, {})).status_code == 401
     assert (await new_link(browser, {"authorization": "Bearer wrong"})).status_code == 401
     await signed_in(browser)
@@ -376,7 +376,7 @@ async def test_a_login_at_an_issuer_opens_a_session(tmp_path, issuer):
     ],
     ids=str,
 )
-async def test_a_login_that_is_not_right_opens_no_session(tmp_path, issuer, query, claims, said):
+async def test_an_invalid_login_opens_no_session(tmp_path, issuer, query, claims, said):
     async with browsing(tmp_path, **with_issuer(issuer)) as (browser, _):
         asked = await begun(browser, issuer)
         if claims is not None:
@@ -389,7 +389,7 @@ async def test_a_login_that_is_not_right_opens_no_session(tmp_path, issuer, quer
         assert session_of(browser) is None
 
 
-async def test_a_login_counts_in_the_browser_that_began_it_and_once(tmp_path, issuer):
+async def test_a_login_works_once_and_only_in_the_browser_that_began_it(tmp_path, issuer):
     async with browsing(tmp_path, **with_issuer(issuer)) as (browser, _):
         asked = await begun(browser, issuer)
         issuer.granted = {"id_token": issuer.token(nonce=asked["nonce"])}
@@ -436,7 +436,7 @@ def expiring(issuer, seconds):
     return Credential(f"Bearer {token}", issuer.url, "refresh-1")
 
 
-async def test_a_token_that_ends_soon_is_renewed_once(tmp_path, issuer):
+async def test_a_token_that_expires_soon_is_renewed_once(tmp_path, issuer):
     held = held_with(tmp_path, issuer)
     id = await held.open(expiring(issuer, 30))
     issuer.granted = {"id_token": issuer.token(jti="next"), "refresh_token": "refresh-2"}

@@ -20,7 +20,7 @@ def test_every_branch_of_the_error_tree_has_a_code(kind):
     assert status.code(error) not in (grpc.StatusCode.OK, grpc.StatusCode.INTERNAL)
 
 
-def test_a_leaf_prefers_the_code_of_its_row_to_that_of_its_parents():
+def test_the_status_code_of_an_error_takes_precedence_over_those_of_its_parents():
     assert status.code(errors.TimedOut("")) is grpc.StatusCode.DEADLINE_EXCEEDED
     assert status.code(errors.Busy("")) is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert status.code(errors.Unauthenticated("")) is grpc.StatusCode.UNAUTHENTICATED

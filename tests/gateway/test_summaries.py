@@ -27,7 +27,7 @@ def chunk(content, *, symbol="", line=1, language="python", kind=Kind.BLOCK, **s
     )
 
 
-def test_a_summary_is_path_docstring_sentences_names_and_imports():
+def test_a_file_summary_lists_path_docstring_sentences_names_and_imports():
     made = summaries.of_file(
         "src/retry.py",
         (
@@ -67,7 +67,7 @@ def test_the_head_is_the_first_paragraph_that_says_something(text, language, kin
     assert summaries.head(text, language, kind) == head
 
 
-def test_a_file_that_marks_nothing_shows_all_its_names():
+def test_a_file_without_explicit_exports_shows_all_its_names():
     assert summaries.exported([chunk("x", symbol="_a"), chunk("y", symbol="_b")]) == ("_a", "_b")
 
 

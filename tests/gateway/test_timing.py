@@ -129,7 +129,7 @@ def work(dependencies, principal, function, request):
 
 
 @pytest.mark.parametrize("what", CALLS)
-def test_a_hidden_name_makes_the_work_of_an_absent_one(dependencies, what):
+def test_a_hidden_name_costs_as_much_work_as_an_absent_one(dependencies, what):
     function = what.partition(" ")[0]
     somebody = Principal("somebody", Role.ADMIN, Visibility.of([SEEN]))
 
@@ -174,7 +174,7 @@ def test_a_scope_without_refs_reads_none(dependencies):
     assert read(GivenFilters(scope="marmots", ref=f"release-{SEEN}")) > 0
 
 
-def test_names_and_scopes_that_are_new_alone_are_compared(tmp_path):
+def test_only_new_names_and_scopes_are_compared_with_globs(tmp_path):
     world = World(Settings(data=tmp_path))
     for number in range(50):
         world.index(f"acme/number-{number}", {})

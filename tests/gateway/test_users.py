@@ -94,7 +94,7 @@ async def test_a_long_function_that_calls_a_method_is_found_at_the_call(search):
     assert ("web/view.ts", "end") not in found[:1]
 
 
-async def test_the_score_says_that_it_is_a_use(search):
+async def test_the_score_of_a_use_has_a_part_for_it(search):
     first, *_ = await search("usages of open_pool", explain=True)
     assert sum(part.value for part in first.explain if part.name == "expand.use") > 0
 

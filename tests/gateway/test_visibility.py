@@ -367,7 +367,7 @@ def asked_of_both(folder, seen, call):
 @example(seen=set(), call=("search", SearchRequest("load")))
 @example(seen={1}, call=("similar", SimilarRequest(path="lib/store.py", line=1)))
 @example(seen={1, 2}, call=("failures", FailuresRequest(page_size=1, include_skipped=True)))
-def test_reads_of_what_is_hidden_are_those_of_what_was_never_indexed(folder, seen, call):
+def test_reading_something_hidden_answers_as_if_it_was_never_indexed(folder, seen, call):
     """And hold no word of it where the request has none: a message repeats what it was asked."""
     found = asked_of_both(folder, seen, call)
 
@@ -380,7 +380,7 @@ def test_reads_of_what_is_hidden_are_those_of_what_was_never_indexed(folder, see
 
 @settings(max_examples=examples(80, short=25))
 @given(seen=shown, call=WRITES)
-def test_writes_to_what_is_hidden_are_those_to_what_was_never_indexed(folder, seen, call):
+def test_writing_to_something_hidden_answers_as_if_it_was_never_indexed(folder, seen, call):
     found = asked_of_both(folder, seen, call)
 
     runs = run_names(found.full, found.bare)

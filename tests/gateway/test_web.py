@@ -63,7 +63,7 @@ def paths_in(text):
 
 
 @pytest.mark.parametrize("has_folder", [True, False])
-def test_templates_are_compiled_once_if_the_result_can_be_kept(tmp_path, monkeypatch, has_folder):
+def test_templates_are_compiled_once_if_the_cache_folder_exists(tmp_path, monkeypatch, has_folder):
     monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
     if has_folder:
         Path(CompiledTemplates().directory).mkdir(parents=True)
@@ -193,7 +193,7 @@ async def test_a_scope_is_offered_and_then_limits_the_search(tmp_path):
         assert (unknown.status_code, "did you mean" in unknown.text) == (400, True)
 
 
-async def test_all_copies_are_offered_where_there_are_some(two):
+async def test_the_link_to_all_copies_is_shown_only_if_there_are_copies(two):
     assert "Show all copies" in (await two.get("/search?q=sessions")).text
     assert "Show all copies" not in (await two.get("/search?q=sessions&repo=acme/app")).text
 
@@ -279,7 +279,7 @@ async def test_a_misspelt_name_is_suggested_as_a_link(two):
     assert "/search?q=CloseSessions" in links(page)
 
 
-async def test_every_url_is_made_of_what_is_not_usual():
+async def test_a_url_contains_only_values_that_differ_from_the_defaults():
     asked = SearchParameters(q="a&b", repo=["x"], why=True, page="token")
 
     assert asked.url() == "/search?q=a%26b&repo=x&why=1"

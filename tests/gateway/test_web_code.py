@@ -159,7 +159,7 @@ async def test_names_of_other_repositories_are_shown_and_unknown_ones_are_report
     assert unknown.link("Search for it") == "/search?q=nothing_of_that_name"
 
 
-async def test_folders_are_pages_and_parts(browser):
+async def test_a_folder_is_served_as_a_page_and_as_a_fragment(browser):
     root = Page(await browser.get("/code?repository=acme/app"))
     assert {"src/", "README.md", "long.py"} <= set(root.texts("a"))
     inside = Page(await browser.get(root.link("src/")))

@@ -49,7 +49,7 @@ async def test_a_file_shows_what_it_depends_on_and_what_depends_on_it(browser):
     assert "/graph?repository=acme%2Fweb&path=src%2Fapp.js" in page.links()
 
 
-async def test_a_repository_shows_those_that_it_depends_on_and_that_depend_on_it(browser):
+async def test_a_repository_page_shows_dependencies_and_dependents(browser):
     page = Page(await browser.get("/graph?repository=acme/http"))
 
     assert nested(page) == [("used", "acme/web", "acme/web")]

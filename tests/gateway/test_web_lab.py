@@ -98,7 +98,7 @@ async def test_scores_have_their_parts_and_stages_their_times(browser):
     assert all(text.endswith("ms") for text in page.texts("strong"))
 
 
-async def test_what_the_form_leaves_empty_is_not_in_the_address(browser):
+async def test_empty_form_fields_are_not_in_the_address(browser):
     params = {**QUERY, "top": "20", "a.preset": "", "a.retrieve.window": "50", "b.preset": ""}
     answer = await browser.get("/lab", params=params)
 
@@ -106,7 +106,7 @@ async def test_what_the_form_leaves_empty_is_not_in_the_address(browser):
     assert answer.headers["location"] == "/lab?q=close+sessions&top=20&a.retrieve.window=50"
 
 
-async def test_the_form_shows_what_is_set_and_what_is_usual(browser):
+async def test_the_form_shows_given_values_and_defaults(browser):
     page = await lab(browser, **{"a.preset": "fast", "b.retrieve.alpha": "0.5"})
     inputs = {one["name"]: one for one, _ in page.all("input", type="number")}
 
@@ -192,7 +192,7 @@ def test_every_option_is_read_from_the_text_of_a_form(name):
         assert value_of(made, name) == text
 
 
-def test_the_lab_offers_options_that_there_are():
+def test_the_lab_offers_only_options_that_exist():
     assert set(OFFERED) - {PRESET} <= set(NAMES)
     assert value_of(Options(), "retrieve.alpha") == ""
     assert [value_of(one, "retrieve.window") for one in PRESETS.values()] == ["50", "100", "150"]

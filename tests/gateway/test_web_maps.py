@@ -17,7 +17,7 @@ async def opened(tmp_path):
         yield made
 
 
-async def test_without_repositories_the_page_lets_choose_them(opened):
+async def test_without_a_selection_the_page_offers_repositories(opened):
     browser, world = opened
     world.map("acme/other")
     page = Page(await browser.get("/map"))

@@ -279,7 +279,7 @@ RIGHTS = {
 
 
 @pytest.mark.parametrize("kind", RIGHTS)  # the permissions of the others are not synchronised
-async def test_a_change_of_rights_has_the_permissions_read(tmp_path, kind):
+async def test_a_change_of_rights_triggers_a_permission_sync(tmp_path, kind):
     event, payload = RIGHTS[kind]
     async with sending(tmp_path, kind) as host:
         response = await host.send(payload, event=event)
@@ -300,7 +300,7 @@ CHANGES = {
 }
 
 
-async def test_a_change_of_repositories_has_them_listed(host):
+async def test_a_change_of_repositories_triggers_a_listing(host):
     event, payload = CHANGES[host.kind]
     response = await host.send(payload, event=event)
 
@@ -326,7 +326,7 @@ async def test_the_first_push_to_an_empty_repository_has_the_repositories_listed
     assert (await host.send(pushed("refs/tags/main"))).status_code == 204
 
 
-async def test_a_new_branch_of_what_is_registered_or_excluded_has_nothing_listed(host):
+async def test_a_new_branch_of_a_registered_or_excluded_repository_triggers_no_listing(host):
     new = host.push(url=host.at("new"), before=NOTHING, default="main")
     assert (await host.send(host.push("refs/heads/x", before=NOTHING))).status_code == 204
     text = host.sources.read_text()
@@ -335,7 +335,7 @@ async def test_a_new_branch_of_what_is_registered_or_excluded_has_nothing_listed
     assert host.sent("source") == []
 
 
-async def test_a_new_branch_that_the_rules_name_comes_with_a_run_of_the_default_branch(host):
+async def test_a_new_branch_that_matches_the_rules_starts_a_run_of_the_default_branch(host):
     text = host.sources.read_text()
     host.sources.write_text(f"{text}  repositories: {{branches: ['release/*']}}\n")
 
@@ -445,7 +445,7 @@ async def test_a_delivery_that_a_signing_token_signed_is_acted_on_once_under_any
         assert len(host.runs()) == 1
 
 
-async def test_a_time_that_is_none_is_refused_in_a_signed_delivery(tmp_path):
+async def test_an_invalid_time_in_a_signed_delivery_is_refused(tmp_path):
     key = b"k" * 32
     async with sending(tmp_path, "gitlab") as host:
         (tmp_path / "secret").write_text(f"whsec_{base64.b64encode(key).decode()}")
@@ -532,7 +532,7 @@ async def test_a_delivery_that_is_not_signed_changes_nothing(host):
         assert SECRET not in response.text + repr(logs)
 
 
-async def test_what_is_wrong_with_a_delivery_is_in_the_log_too(gitea):
+async def test_the_error_of_a_delivery_is_also_logged(gitea):
     with capture_logs() as logs:
         response = await gitea.send(gitea.push(), secret="guess")
 
@@ -592,7 +592,7 @@ async def test_a_body_beyond_the_limit_is_refused(gitea):
     assert response.status_code == 413
 
 
-async def test_a_body_that_does_not_end_is_given_up(tmp_path, monkeypatch):
+async def test_a_body_that_never_ends_times_out(tmp_path, monkeypatch):
     monkeypatch.setattr(webhooks, "BODY_S", 0.2)
     async with serving(tmp_path) as (_, gateway), asyncio.timeout(60):
         answer = await answer_to_half_a_body(gateway, "/webhooks/work")
