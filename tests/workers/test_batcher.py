@@ -64,7 +64,7 @@ def held(batcher: Batcher[int], begun: threading.Event) -> Future[None]:
     return first
 
 
-def test_a_batch_has_one_item_that_is_larger_than_its_bound() -> None:
+def test_an_item_larger_than_the_bound_gets_its_own_batch() -> None:
     calls: list[list[int]] = []
     begun, ends = threading.Event(), threading.Event()
 
@@ -136,7 +136,7 @@ def test_an_urgent_item_does_not_wait_for_later_items() -> None:
     assert calls == [[3], [1, 2, 4]]
 
 
-def test_an_item_is_not_overtaken_for_ever() -> None:
+def test_an_item_is_overtaken_only_a_limited_number_of_times() -> None:
     calls: list[list[int]] = []
     begun, ends = threading.Event(), threading.Event()
 
@@ -167,12 +167,12 @@ def test_while_one_batch_is_worked_on_the_next_begins() -> None:
         assert future.result(timeout=10) is None
 
 
-def test_a_lone_item_does_not_wait_for_company_for_long() -> None:
+def test_a_single_item_waits_only_briefly_for_others() -> None:
     batcher = batcher_of(lambda items: None, max_items=1000, max_wait_s=600, lull_s=0.01)
     assert batcher.submit(1).result(timeout=10) is None
 
 
-def test_a_stream_without_a_lull_does_not_keep_its_first_item_for_ever() -> None:
+def test_an_item_waits_no_longer_than_the_maximum_when_there_is_no_lull() -> None:
     batcher = batcher_of(lambda items: None, max_items=1000, max_wait_s=0.01, lull_s=600)
     assert batcher.submit(1).result(timeout=10) is None
 
@@ -198,7 +198,7 @@ def test_a_lull_does_not_end_a_batch_while_more_is_expected() -> None:
     assert calls == [[1, 2]]
 
 
-def test_what_was_expected_and_does_not_come_is_not_waited_for_for_ever() -> None:
+def test_a_batch_does_not_wait_forever_for_expected_items() -> None:
     batcher = batcher_of(
         lambda items: None,
         max_items=1000,
@@ -264,7 +264,7 @@ def test_when_nothing_can_be_judged_all_items_fail() -> None:
         batcher.submit(2).result(timeout=10)  # and the thread lives on
 
 
-def test_work_never_runs_twice_at_a_time() -> None:
+def test_batches_are_never_processed_concurrently() -> None:
     running = threading.Lock()
 
     def work(items: Sequence[int]) -> None:
@@ -276,7 +276,7 @@ def test_work_never_runs_twice_at_a_time() -> None:
         future.result(timeout=10)
 
 
-def test_what_is_made_once_is_made_once_for_threads_that_ask_at_the_same_time() -> None:
+def test_concurrent_threads_share_one_made_value() -> None:
     all_ask = threading.Barrier(8)
     made: list[object] = []
 

@@ -122,7 +122,7 @@ def work_for_ever(pid_file):
     re.fullmatch(*ENDLESS[1:])
 
 
-def test_work_dies_with_the_process_that_called(tmp_path, wait_for):
+def test_work_ends_with_the_process_that_called(tmp_path, wait_for):
     pid_file = tmp_path / "pid"
     program = "from tests.workers import test_confined as t; t.call(t.work_for_ever, t.sys.argv[1])"
     command = [sys.executable, "-c", program, str(pid_file)]

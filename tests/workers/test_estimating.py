@@ -76,7 +76,7 @@ def library():
     return {f"click/{path.name}": path.read_bytes() for path in folder.glob("*.py")}
 
 
-def test_a_survey_counts_files_by_language_and_by_the_reason_to_skip_them(surveyed):
+def test_a_survey_counts_files_by_language_and_skipped_files_by_reason(surveyed):
     found = surveyed(
         {
             "a.py": "a = 1\n",
@@ -122,7 +122,7 @@ def test_a_sample_of_files_is_extrapolated_to_all(surveyed, services):
     assert made.tokens == pytest.approx(whole.tokens, rel=0.2)
 
 
-def test_a_sample_ends_with_its_time_and_other_languages_are_like_it(
+def test_languages_that_time_leaves_unsampled_are_estimated_from_the_others(
     surveyed, services, monkeypatch
 ):
     monkeypatch.setattr(estimating, "SAMPLE_S", 0.0)

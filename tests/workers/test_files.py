@@ -391,7 +391,7 @@ def test_a_message_that_comes_again_while_its_file_is_at_work_is_dropped(make, w
     assert (world.ledger.run(run).done, world.ledger.run(run).failed) == (1, 0)
 
 
-def test_files_of_a_run_that_is_ahead_wait_while_others_have_some(make):
+def test_a_run_that_is_ahead_waits_while_others_have_files(make):
     world, now = make(), [0.0]
     world.ledger._now = lambda: now[0]
     read = world.blobs.read
@@ -457,7 +457,7 @@ def test_a_late_file_waits_again_if_others_came_meanwhile(make):
     assert not world.queues.late
 
 
-def test_late_files_look_for_others_once_in_a_while(make, monkeypatch):
+def test_late_files_check_only_occasionally_for_other_files(make, monkeypatch):
     now, looks = [0.0], []
     world = make(now=lambda: now[0])
     has_waiting = world.queues.has_waiting
@@ -642,7 +642,7 @@ def test_a_run_of_many_files_goes_on_while_smaller_ones_keep_every_stage_busy(tr
 
 
 @pytest.mark.parametrize("files", [250, 1_000], ids=["small", "bulk"])
-def test_runs_get_the_workers_in_the_relation_of_their_weights(trivial, files):
+def test_runs_share_the_workers_in_proportion_to_their_weights(trivial, files):
     runs = [begun(trivial, files, Share(weight)) for weight in (3, 1)]
     while sum(done_of(trivial, runs)) < files:
         trivial.handle_next()

@@ -129,7 +129,7 @@ def test_messages_of_a_higher_priority_are_recognised(app: Celery, redis: Redis)
     assert not outbox.has_waiting("embed", before=Priority.LATE_BULK)
 
 
-def test_files_of_runs_of_many_files_are_let_in_before_all_others(
+def test_held_back_files_of_large_runs_are_released_before_all_others(
     app: Celery, redis: Redis
 ) -> None:
     outbox = CeleryOutbox(app)

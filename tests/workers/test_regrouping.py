@@ -372,7 +372,7 @@ async def test_regrouping_does_not_begin_if_it_shortens_no_filter(world, half):
     assert world.states.state().is_active
 
 
-async def test_a_filter_that_is_short_by_now_begins_no_regrouping(world, half):
+async def test_a_filter_that_has_become_short_starts_no_regrouping(world, half):
     people = People(world, {"ann": half})
     world.rights = Rights(lists=(half,))
     assert await people.terms("ann") == 30

@@ -38,7 +38,7 @@ def answer_with_another_dimension(model_server):
     model_server.always = model_server.json({"embeddings": [row]})
 
 
-def test_a_model_that_seemed_to_have_another_dimension_is_asked_again_after_a_while(
+def test_a_model_with_an_apparently_wrong_dimension_is_asked_again_later(
     own, model_server, monkeypatch
 ):
     answer_with_another_dimension(model_server)

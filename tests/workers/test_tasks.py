@@ -209,7 +209,7 @@ def test_a_pull_whose_remote_is_away_waits_for_any_worker(own, messages, monkeyp
     assert own.ledger.claim(run, worker="another")
 
 
-def test_a_pull_that_cannot_be_left_to_another_worker_keeps_its_message(own, monkeypatch):
+def test_a_pull_that_cannot_be_handed_over_requeues_its_message(own, monkeypatch):
     run = start(own)
     monkeypatch.setitem(vars(own), "mirrors", Away())
     use_broker("redis://127.0.0.1:1/0", monkeypatch)
@@ -305,9 +305,7 @@ def test_a_run_that_supersedes_another_is_pulled(own, messages):
 
 
 @pytest.mark.parametrize("paths", [("a.py",), ()], ids=["with files", "without files"])
-def test_a_stored_plan_is_wanted_until_what_follows_from_it_is_sent(
-    own, messages, monkeypatch, paths
-):
+def test_a_stored_plan_is_wanted_until_its_messages_are_sent(own, messages, monkeypatch, paths):
     run = start(own)
     following = own.ledger.create(APP, RefName("dev")).id
 
@@ -326,7 +324,7 @@ def test_a_stored_plan_is_wanted_until_what_follows_from_it_is_sent(
 
 
 @pytest.mark.parametrize("paths", [("a.py", "b.py"), ()], ids=["with files", "without files"])
-def test_a_pull_that_is_repeated_sends_what_follows_from_a_stored_plan_once(own, messages, paths):
+def test_a_repeated_pull_sends_the_messages_of_a_stored_plan_once(own, messages, paths):
     """The worker died, or its planning process, between storing the plan and sending messages."""
     run = start(own)
     following = own.ledger.create(APP, RefName("dev")).id

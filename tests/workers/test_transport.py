@@ -168,9 +168,7 @@ def test_a_requeued_message_is_in_the_queue_again(worker: Worker, redis: Redis) 
     assert redis.llen(f"{PREFIX}parse") == 0
 
 
-def test_acknowledgements_of_one_moment_go_together(
-    loop: Hub, worker: Worker, redis: Redis
-) -> None:
+def test_acknowledgements_are_sent_in_one_command(loop: Hub, worker: Worker, redis: Redis) -> None:
     worker.send("parse", 5)
     worker.connection.drain_events(timeout=5)
     before = redis.info("commandstats").get("cmdstat_hdel", {"calls": 0})["calls"]

@@ -76,13 +76,13 @@ def test_vectors_survive_the_round_trip_to_half_precision() -> None:
     np.testing.assert_allclose(np.linalg.norm(back, axis=1), 1, atol=1e-6)
 
 
-def test_a_zero_row_stays_zero_and_no_rows_stay_none() -> None:
+def test_zero_vectors_and_empty_arrays_survive_the_round_trip() -> None:
     zero = np.zeros((2, 8), np.float32)
     np.testing.assert_array_equal(wire.load_vectors(wire.dump_vectors(zero), dim=8), zero)
     assert wire.load_vectors(wire.dump_vectors(zero[:0]), dim=8).shape == (0, 8)
 
 
 @pytest.mark.parametrize("texts", [(), ("",), ("Says it.", "", "日本語 ✓")])
-def test_summaries_survive_the_way(texts):
+def test_summaries_survive_the_round_trip(texts):
     said = Summaries(texts, file="Says all.", missing=3)
     assert wire.load_summaries(wire.dump_summaries(said)) == said

@@ -38,7 +38,7 @@ def test_the_prompt_holds_the_whole_outline_of_a_file_of_any_length():
     assert MAX_LINES_CHARS < len(made) <= MAX_CONTENT_CHARS
 
 
-def test_a_file_without_definitions_is_shown_by_what_its_pieces_begin_with():
+def test_a_file_without_definitions_is_outlined_by_the_first_lines_of_its_pieces():
     sections = [f"# Part {n}\n\n" + "Much is said of it. " * 40 + "\n\n" for n in range(8)]
     made = outline(parse("".join(sections).encode(), path="guide.md"))
     assert made.splitlines()[-8:] == [f"# Part {n}" for n in range(8)]

@@ -68,7 +68,7 @@ def test_every_chunk_gets_its_sentence_in_order(enricher, piece, parsed):
     assert found.summaries.made == 4
 
 
-def test_a_file_of_one_chunk_is_not_asked_about_besides(enricher, piece, parsed):
+def test_a_file_with_one_chunk_needs_no_file_summary(enricher, piece, parsed):
     enrich, _ = enricher()
     (found,) = enrich("run", [("a.py", parsed(piece(BODY), piece("x = 1", line=2)))], importers={})
     assert (found.summaries.chunks, found.summaries.file) == (("Returns every value.", ""), "")
@@ -87,7 +87,7 @@ def test_the_same_content_as_a_chunk_and_as_a_file_are_two_questions(enricher, p
     assert again("other", files[::-1], importers={}) == (both, one)
 
 
-def test_a_file_whose_question_fails_lacks_its_sentence_alone(enricher, piece, parsed):
+def test_if_a_file_summary_fails_its_chunk_summaries_are_kept(enricher, piece, parsed):
     enrich, _ = enricher(fails(TimedOut("slow"), at="outline"))
     pieces = piece(f"1 {BODY}"), piece(f"2 {BODY}", line=2)
     file = [("a.py", parsed(*pieces))]
@@ -109,7 +109,7 @@ def test_a_file_without_answers_counts_as_many_missing_summaries_as_are_made_lat
     assert unasked("a.py", file).summaries.missing == made.summaries.made == 3
 
 
-def test_a_copy_of_a_file_elsewhere_costs_no_question(enricher, piece, parsed):
+def test_a_copy_of_a_summarised_file_needs_no_model_call(enricher, piece, parsed):
     enrich, _ = enricher()
     file = parsed(*(piece(f"{n} {BODY} " + "word " * 400, line=n) for n in range(5)))
     (first,) = enrich("run", [("a.py", file)], importers={})
@@ -118,7 +118,7 @@ def test_a_copy_of_a_file_elsewhere_costs_no_question(enricher, piece, parsed):
     assert again("run", [("other/b.py", file)], importers={}) == (first,)
 
 
-def test_blank_pieces_have_no_place_in_the_list(enricher, piece, parsed):
+def test_blank_pieces_get_no_summary(enricher, piece, parsed):
     enrich, _ = enricher()
     (found,) = enrich("run", [("a.py", parsed(piece("  \n"), piece(BODY)))], importers={})
     assert found.summaries.chunks == ("Returns every value.",)
@@ -144,7 +144,7 @@ def test_equal_contents_are_asked_for_once(enricher, piece, parsed):
     assert len(enrich.model.prompts) == 1
 
 
-def test_what_was_made_once_is_never_asked_for_again(enricher, piece, parsed):
+def test_a_cached_summary_needs_no_model_call(enricher, piece, parsed):
     enrich, _ = enricher()
     file = [("a.py", parsed(piece(BODY)))]
     first = enrich("run", file, importers={})
@@ -153,7 +153,7 @@ def test_what_was_made_once_is_never_asked_for_again(enricher, piece, parsed):
     assert again.model.prompts == []
 
 
-def test_another_model_writes_its_own(enricher, piece, parsed):
+def test_another_model_writes_its_own_summaries(enricher, piece, parsed):
     enrich, _ = enricher()
     file = [("a.py", parsed(piece(BODY)))]
     enrich("run", file, importers={})
@@ -180,7 +180,7 @@ def test_the_budget_goes_to_what_is_most_wanted(enricher, piece, parsed):
     assert ["outline" in prompt for prompt in enrich.model.prompts] == [False, False, True, False]
 
 
-def test_something_always_stays_for_definitions_in_central_files(enricher, piece, parsed):
+def test_part_of_the_budget_is_reserved_for_definitions_in_central_files(enricher, piece, parsed):
     enrich, _ = enricher(lambda prompt: "Loads " + prompt.split("@")[1] + " twice.", per_run=10)
     shown = [f"f{n}" for n in range(50)]
     file = parsed(
@@ -224,7 +224,7 @@ def rejects(_):
 
 
 @pytest.mark.parametrize("poor", [lambda _: "no", rejects], ids=["useless", "rejected"])
-def test_what_the_model_has_nothing_to_say_of_is_neither_made_nor_missing_nor_asked_again(
+def test_a_chunk_without_a_useful_answer_is_neither_made_nor_missing_nor_asked_again(
     enricher, piece, parsed, poor
 ):
     def answer(prompt):
@@ -302,7 +302,7 @@ def asked(enrich, names):
 POISONED = fails(Unavailable("out of memory"), at="poison")
 
 
-def test_a_content_that_always_fails_alone_is_missing_and_ends_nothing(enricher, piece, parsed):
+def test_a_content_that_always_fails_is_missing_but_does_not_stop_the_run(enricher, piece, parsed):
     enrich, _ = enricher(POISONED)
     names = ["poison", "second", "third"]
     files = [[(f"{name}.py", parsed(piece(f"{name} {BODY}")))] for name in names]
@@ -314,7 +314,7 @@ def test_a_content_that_always_fails_alone_is_missing_and_ends_nothing(enricher,
 
 
 @pytest.mark.parametrize("at", [0, 8], ids=["with others", "the ninth"])
-def test_a_content_that_always_fails_in_a_large_file_is_missing_and_ends_nothing(
+def test_a_content_that_always_fails_in_a_large_file_does_not_stop_the_run(
     enricher, piece, parsed, at
 ):
     enrich, _ = enricher(POISONED, concurrency=4)
@@ -328,7 +328,9 @@ def test_a_content_that_always_fails_in_a_large_file_is_missing_and_ends_nothing
     assert enrich("run", later, importers={})[0].summaries.missing == 0
 
 
-def test_contents_that_always_fail_end_nothing_while_others_are_answered(enricher, piece, parsed):
+def test_contents_that_always_fail_do_not_stop_a_run_whose_other_calls_succeed(
+    enricher, piece, parsed
+):
     enrich, _ = enricher(POISONED)
     for n in range(6):
         names = [f"poison{n}"] if n % 2 else [f"poison{n}", f"good{n}", f"best{n}"]
@@ -353,7 +355,7 @@ def test_no_summary_is_missing_if_the_model_returns_in_time(enricher, piece, par
     assert pauses
 
 
-def test_single_failures_are_asked_again(enricher, piece, parsed):
+def test_single_failed_calls_are_repeated(enricher, piece, parsed):
     failures = iter([True, False, True, True])
 
     def answer(_):
@@ -470,7 +472,7 @@ def test_central_source_comes_before_what_was_changed_lately():
     ]
 
 
-def test_of_central_source_what_was_changed_lately_comes_first():
+def test_recently_changed_files_come_first_among_central_source():
     ordered = by_priority(
         [WorkItem(path, "a" * 40) for path in ("src/a.py", "src/b.py")],
         recent=["src/b.py"],
@@ -479,7 +481,7 @@ def test_of_central_source_what_was_changed_lately_comes_first():
     assert [item.path for item in ordered] == ["src/b.py", "src/a.py"]
 
 
-def test_source_that_was_changed_lately_comes_first():
+def test_recently_changed_source_comes_first():
     paths = ["src/b.py", "tests/test_a.py", "src/a.py", "src/c.py", "README.md"]
     ordered = by_priority(
         [WorkItem(path, "a" * 40) for path in paths],

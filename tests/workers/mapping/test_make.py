@@ -56,7 +56,7 @@ def test_a_map_reports_its_progress_and_the_commits_that_it_shows(world):
     assert {found.place(point).path for point in range(len(FILES))} == set(FILES)
 
 
-def test_a_map_that_is_not_wanted_ends(world):
+def test_making_a_map_that_nobody_requested_is_abandoned(world):
     with pytest.raises(Abandoned):
         make(APP, world.chunks, world.ledger, MemoryChunkMaps())
 

@@ -117,7 +117,7 @@ def test_a_change_of_contents_makes_no_other_file_stale():
     assert index.redone == frozenset()
 
 
-def test_new_paths_and_manifests_make_others_stale_but_contents_do_not():
+def test_a_new_path_or_manifest_makes_other_files_stale_but_new_content_does_not():
     index = Index().commit({"a.py": "", "go.mod": "module a.b/c\n"})
 
     def concerned(*items):

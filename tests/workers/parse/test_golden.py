@@ -36,7 +36,7 @@ def summary(sample):
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
-def test_a_sample_parses_as_it_did(sample):
+def test_a_sample_parses_as_recorded(sample):
     assert summary(sample) == json.loads(GOLDEN.read_text())["samples"][sample.name]
 
 

@@ -268,7 +268,7 @@ def parsed(path, text):
 
 
 @pytest.mark.parametrize("path", FILES)
-def test_blocks_of(path):
+def test_the_blocks_of_a_file_are_found(path):
     text, expected = FILES[path]
     found = parsed(path, text)
     names = [symbol.qualified_name for symbol in found.symbols]

@@ -97,7 +97,7 @@ def test_items_in_macro_blocks_are_symbols_with_their_lines():
     assert "resolve" in {use.name for use in parsed.references}
 
 
-def test_items_in_the_arms_of_macro_blocks_are_symbols_and_templates_of_code_are_none():
+def test_items_in_arms_of_macro_blocks_are_symbols_but_code_templates_are_not():
     parsed, symbols = found(ARMS)
     assert symbols == [
         ("function", "poll", 3, 3),

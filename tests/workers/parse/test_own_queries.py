@@ -30,7 +30,7 @@ def test_a_users_query_can_extend_the_built_in_one():
     assert names(queries(b"; inherits: python\n" + ROUTES)) == ["/users", "f"]
 
 
-def test_a_query_of_another_language_changes_nothing():
+def test_a_query_for_another_language_changes_nothing():
     assert names(queries(ROUTES, name="ruby.scm")) == ["f"]
 
 

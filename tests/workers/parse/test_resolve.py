@@ -484,7 +484,7 @@ def test_a_single_import_that_takes_too_long_is_left_out_and_logged(monkeypatch)
     assert [(line["event"], line["imports"]) for line in logs] == [("imports_left_out", 1)]
 
 
-def test_without_time_no_import_is_resolved_but_a_file_keeps_its_other_entries():
+def test_a_file_whose_imports_time_out_keeps_its_other_entries():
     text = "import b\n\ndef test_a():\n    assert b.run()\n"
     parsed = parse(text.encode(), path="test_b.py")
     found = imports.links("test_b.py", parsed, layout=layout_of(["b.py"]), time_s=0)
@@ -557,7 +557,7 @@ TESTED = [
 
 
 @pytest.mark.parametrize(("path", "text", "files", "expected"), TESTED, ids=[t[0] for t in TESTED])
-def test_a_test_has_edges_to_its_subjects(path, text, files, expected):
+def test_a_test_file_has_edges_to_the_files_it_tests(path, text, files, expected):
     found = linked(path, text, files)
     tested = [edge.target for edge in found.edges if edge.kind is EdgeKind.TESTS]
     assert " ".join(tested) == expected

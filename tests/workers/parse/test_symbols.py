@@ -419,7 +419,7 @@ def row(symbol):
 
 
 @pytest.mark.parametrize("path", CASES)
-def test_symbols_of(path):
+def test_the_symbols_of_a_file_are_found(path):
     text, expected = CASES[path]
     assert [row(symbol) for symbol in symbols(text, path)] == [
         item.strip() for item in expected.split(";")

@@ -217,7 +217,7 @@ if sys.argv[3] == "killed":
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["normal", "killed"])
-def test_a_reader_ends_with_its_process_and_without_a_warning(pulled, mirrors, end):
+def test_a_reader_ends_with_its_process_without_a_warning(pulled, mirrors, end):
     done = subprocess.run(
         [sys.executable, "-X", "dev", "-W", "error", "-c", SCRIPT,
          str(mirrors.folder), blob_id(b"\n"), end],

@@ -164,7 +164,7 @@ def test_a_list_of_refs_without_an_end_meets_the_memory_bound(host, tmp_path):
 
 
 @pytest.mark.slow
-def test_what_git_starts_at_once_has_the_memory_bound():
+def test_a_process_that_git_starts_immediately_has_the_memory_limit():
     asked = ("-c", "alias.bound=!ulimit -d", "bound")
     with ThreadPoolExecutor(16) as pool:  # busy, so that git runs before the caller goes on
         told = list(pool.map(lambda _: git.run(*asked, memory_bytes=64 << 20), range(160)))
@@ -197,7 +197,7 @@ def test_git_is_ended_when_it_makes_no_progress(host):
         git.run(*asked, variables=variables, timeout_s=60, stall_s=0.1)
 
 
-def test_a_listing_of_the_bound_is_allowed(mirrors, repository, source):
+def test_a_listing_of_exactly_the_maximum_size_is_allowed(mirrors, repository, source):
     revision = bomb(source, levels=2)
     mirrors.sync(repository)
     listed = list(tree.listing(mirrors.git_dir(NAME), revision, max_paths=FOLDERS**2))

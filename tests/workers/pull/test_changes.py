@@ -138,7 +138,7 @@ RULES = {
 
 
 @pytest.mark.parametrize("case", RULES.values(), ids=RULES)
-def test_any_later_run_leaves_the_same_records_as_a_first_run(source, manifest, case):
+def test_an_incremental_run_leaves_the_same_records_as_a_first_run(source, manifest, case):
     changes, modes, _, _ = case
     first = source.commit(EVERYTHING, modes=MODES)
     second = source.commit(changes, modes=modes)

@@ -220,7 +220,9 @@ def _is_alive(pid):
         ([], Unavailable, "status 128"),
     ],
 )  # fmt: skip
-def test_the_last_telling_reason_is_given(lines, error, reason, tmp_path, monkeypatch):
+def test_the_last_informative_line_of_git_is_the_reason(
+    lines, error, reason, tmp_path, monkeypatch
+):
     _fake_git(tmp_path, monkeypatch, "".join(f"echo {line!r} >&2\n" for line in lines) + "exit 128")
     with pytest.raises(error, match=reason) as raised:
         git.run("fetch")

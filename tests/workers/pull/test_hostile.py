@@ -83,7 +83,7 @@ def test_nothing_that_a_source_configures_is_run(mirrors, repository, source, tr
     assert not trace.exists()
 
 
-def test_the_trap_works(source, trap):
+def test_git_runs_the_hostile_program_if_nothing_prevents_it(source, trap):
     program, trace = trap
     source.commit({"a.py": "a"})
     _arm(source, program)

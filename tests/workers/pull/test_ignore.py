@@ -147,7 +147,7 @@ def test_patterns_of_the_operator_are_read_as_at_the_root(pattern, path, is_matc
     assert chosen(path, exclude=[pattern]) == ("excluded" if is_matched else "")
 
 
-def test_a_file_is_in_when_any_included_pattern_matches_and_no_excluded_one():
+def test_a_file_is_indexed_if_it_matches_an_included_and_no_excluded_pattern():
     patterns = {"include": ["src/", "*.md"], "exclude": ["gen/", "/src/old.py"]}
     assert chosen("src/a.py", **patterns) == ""
     assert chosen("docs/a.md", **patterns) == ""
@@ -157,7 +157,7 @@ def test_a_file_is_in_when_any_included_pattern_matches_and_no_excluded_one():
     assert chosen("src/old.py", **patterns) == "excluded"
 
 
-def test_what_is_excluded_or_not_included_is_out_though_the_repository_forces_it_in():
+def test_patterns_of_the_user_override_what_the_repository_forces_in():
     tree = {".codelodeignore": "!*\n", "gen/.codelodeignore": "!*\n"}
     assert chosen("gen/a.py", tree, exclude=["gen/"]) == "excluded"
     assert chosen("gen/a.py", tree, include=["src/"]) == "not_included"
@@ -165,7 +165,7 @@ def test_what_is_excluded_or_not_included_is_out_though_the_repository_forces_it
 
 
 @pytest.mark.parametrize("path", ["node_modules/a.py", "old/a.py"])
-def test_to_be_included_forces_nothing_in_and_to_be_taken_back_does(path):
+def test_an_include_pattern_forces_no_file_in_but_a_negated_exclude_pattern_does(path):
     tree = {".codelodeignore": "old/\n"}
     why = chosen(path, tree)
     assert why in ("vendored", "codelodeignore")
@@ -174,7 +174,7 @@ def test_to_be_included_forces_nothing_in_and_to_be_taken_back_does(path):
     assert chosen(path, tree, include=["*.py"], exclude=["*.js", f"!{path}"]) == ""
 
 
-def test_of_excluded_patterns_the_last_one_about_the_nearest_decides():
+def test_the_last_matching_exclude_pattern_of_the_nearest_path_decides():
     assert chosen("a/b.py", exclude=["*.py", "!b.py"]) == ""
     assert chosen("a/b.py", exclude=["!b.py", "*.py"]) == "excluded"
     assert chosen("a/keep/b.py", exclude=["a/", "!a/keep/"]) == ""

@@ -102,7 +102,7 @@ def test_only_what_the_patterns_choose_is_indexed_and_the_rest_has_its_reason(wo
     }
 
 
-def test_other_patterns_for_the_same_commit_touch_exactly_what_comes_and_goes(world):
+def test_changed_patterns_at_the_same_commit_touch_only_added_and_removed_files(world):
     assert world.index() == {"src/a.py", "src/gen/b.py", "docs/c.md"}
     assert world.index(exclude=["gen/"]) == {"-src/gen/b.py"}
     assert world.index() == set()
@@ -126,7 +126,7 @@ def test_patterns_hold_for_later_commits_without_a_comparison_of_everything(
     assert world.left_out()["docs/new.md"] == "not_included"
 
 
-def test_patterns_that_change_with_the_commit_leave_what_a_first_run_would(world, source):
+def test_patterns_that_change_with_the_commit_give_the_index_of_a_first_run(world, source):
     world.index(include=["src/"])
     source.commit({"docs/c.md": "changed", "src/a.py": "changed", "src/d.py": "d"})
     assert world.index(include=["docs/", "d.py"]) == {
@@ -144,7 +144,7 @@ def test_patterns_that_include_no_file_change_nothing(world, is_new):
     assert world.indexed() == before
 
 
-def test_the_last_included_file_of_a_repository_may_go(world, source):
+def test_the_last_included_file_of_a_repository_can_be_removed(world, source):
     world.index(include=["src/"])
     source.commit({"src/a.py": None, "src/gen/b.py": None})
     assert world.index() == {"-src/a.py", "-src/gen/b.py"}
@@ -179,7 +179,7 @@ def test_patterns_given_during_the_first_plan_are_not_lost(world):
     assert world.index() == {"-src/gen/b.py"}
 
 
-def test_a_run_that_does_not_end_leaves_the_rest_to_the_next(world):
+def test_the_next_run_finishes_what_a_cancelled_run_left(world):
     world.index()
     world.ledger.set_patterns(world.repository.name, exclude=["src/"])
     run, _, _ = world.plan()
@@ -316,7 +316,7 @@ def test_a_default_ref_that_a_user_chose_stays_until_it_follows_the_host_again(
     assert (default(world), refs(world)) == (("dev", True), {"dev"})
 
 
-def test_a_default_ref_follows_no_source_that_no_connection_has_any_more(two_branches, source):
+def test_a_default_ref_stays_when_its_repository_left_the_connection(two_branches, source):
     world = two_branches
     world.rules = RepositoryRules()
     world.index()
@@ -350,7 +350,7 @@ def test_a_default_branch_that_was_renamed_is_followed_with_a_report(two_branche
     assert two_branches.indexed("trunk") == {"src/a.py", "src/gen/b.py", "docs/c.md"}
 
 
-def test_the_default_ref_changes_on_request_and_stays_so(two_branches):
+def test_the_default_ref_changes_on_request_and_then_stays(two_branches):
     two_branches.index()
     run, _, advance = two_branches.plan(RefName("dev"), reprocess=[Reprocess.DEFAULT])
     two_branches.finish(run, advance)
@@ -464,7 +464,7 @@ def test_the_default_branch_of_a_checkout_is_its_remote_s_or_a_usual_one(work, c
         assert default(world) == (expected, expected != "HEAD")
 
 
-def test_the_default_ref_of_a_checkout_of_a_connection_stays_when_another_one_is_checked_out(work):
+def test_checking_out_another_branch_keeps_the_default_ref_of_a_followed_checkout(work):
     world, git = work
     world.rules = RepositoryRules()
     for command in ("remote remove origin", "branch -m trunk"):

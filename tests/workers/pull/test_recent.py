@@ -10,7 +10,7 @@ from workers.pull import recent, recently_changed
 A, B, C = ("src/a.py", "src/b.py", "src/c.py")
 
 
-def test_the_last_changed_comes_first_and_each_path_once(source):
+def test_recently_changed_paths_are_listed_latest_first_without_repetition(source):
     source.commit({A: "1", B: "1", C: "1"})
     source.commit({A: "2"})
     source.commit({C: "2"})
@@ -18,14 +18,14 @@ def test_the_last_changed_comes_first_and_each_path_once(source):
     assert recently_changed(source.path, last) == ("od\\xffd\nname.py", C, A, B)
 
 
-def test_a_commit_that_changes_everything_says_nothing(source, monkeypatch):
+def test_a_commit_that_changes_too_many_files_is_ignored(source, monkeypatch):
     monkeypatch.setattr(recent, "MOST_FILES", 2)
     source.commit({A: "1"})
     last = source.commit({A: "2", B: "2", C: "2"})
     assert recently_changed(source.path, last) == (A,)
 
 
-def test_only_so_many_commits_are_looked_at(source, monkeypatch):
+def test_only_a_limited_number_of_commits_is_read(source, monkeypatch):
     monkeypatch.setattr(recent, "COMMITS", 1)
     source.commit({A: "1"})
     last = source.commit({B: "1"})

@@ -240,7 +240,7 @@ class Recorded:
         return getattr(self._store, name)
 
 
-async def test_a_file_that_is_written_just_before_the_swap_is_in_it(world, redis):
+async def test_a_file_stored_just_before_the_swap_is_in_the_new_index(world, redis):
     world.index({"a.py": "def a(): 1\n"})
 
     class LastMoment:
@@ -287,7 +287,7 @@ async def test_a_file_that_leaves_another_ref_stays_at_the_default(world):
     assert await world.stored(DEV) == {}
 
 
-async def test_files_of_a_run_under_way_are_built_as_they_will_be(world):
+async def test_files_of_an_active_run_are_built_in_their_new_version(world):
     world.index({"a.py": "def old(): 1\n"})
     world.index({"a.py": "def wanted(): 1\n"}, complete=False)
 
@@ -296,7 +296,7 @@ async def test_files_of_a_run_under_way_are_built_as_they_will_be(world):
     assert await world.stored() == {"a.py": "def wanted(): 1\n"}
 
 
-async def test_going_on_makes_only_what_is_missing(world):
+async def test_a_continued_build_embeds_only_missing_texts(world):
     world.index({f"{n}.py": f"def f{n}(): 1\n" for n in range(3)})
     world.build().look()
     made = len(world.embedder.texts)
@@ -308,7 +308,7 @@ async def test_going_on_makes_only_what_is_missing(world):
     assert len(await world.stored()) == 4
 
 
-async def test_a_server_that_is_away_for_a_while_is_waited_for(world):
+async def test_a_build_waits_for_a_server_that_is_temporarily_away(world):
     world.index({"a.py": "def a(): 1\n"})
     world.embedder.away = 3
     world.build()(before="old")
@@ -393,7 +393,7 @@ async def test_a_rebuild_that_dies_right_after_publishing_is_finished_later(worl
         assert (world.swap.target(), world.swap.refs()) == ({}, set())
 
 
-async def test_what_is_not_published_yet_is_not_finished(world):
+async def test_a_rebuild_that_is_not_published_is_not_finished(world):
     world.index({"a.py": "def a(): 1\n"})
     world.swap.begin({"name": world.shadow.name, "replaces": "old"})
     world.build().look()
@@ -405,7 +405,7 @@ async def test_what_is_not_published_yet_is_not_finished(world):
     assert world.swap.refs() == {(APP, MAIN)}
 
 
-async def test_of_an_embedder_whose_name_ends_the_other_s_the_name_is_changed_once(world):
+async def test_an_embedder_name_that_ends_with_the_old_one_is_replaced_only_once(world):
     world.index({"a.py": "def a(): 1\n"})
     world.embedder.identity = "even old"
     world.shadow = LocalShadowIndex(world.root, dim=DIM, identity="even old", choice={})
@@ -470,7 +470,7 @@ async def test_a_query_that_changes_meanwhile_reaches_the_files_built_before(wor
     assert await world.symbols() == {"uploads"}
 
 
-async def test_what_a_worker_has_parsed_with_the_queries_is_used(world):
+async def test_a_build_reuses_what_a_worker_parsed_with_the_same_queries(world):
     own = own_queries.load([("python.scm", ROUTES.encode())], origin=QUERIES_FOLDER)
     parsed = parse(ROUTED.encode(), path="a.py", own=own)
     world.index({"a.py": ROUTED, QUERY: ROUTES})
@@ -594,7 +594,7 @@ def _of_another_schema(world):
 
 @MODELS
 @pytest.mark.parametrize("ref", [MAIN, DEV])
-def test_summaries_that_are_not_found_otherwise_are_taken_along(world, model, ref):
+def test_summaries_that_are_no_longer_cached_are_copied_from_the_old_index(world, model, ref):
     paths = [f"{n}.py" for n in range(20)]
     _described(world, model=model, files=paths, ref=ref)
 
@@ -607,7 +607,7 @@ def test_summaries_that_are_not_found_otherwise_are_taken_along(world, model, re
 
 
 @MODELS
-def test_summaries_that_are_nowhere_are_given_up_with_consent_alone(world, model):
+def test_unreadable_summaries_are_dropped_only_with_consent(world, model):
     _described(world, model=model)
     _of_another_schema(world)
 
@@ -626,7 +626,7 @@ def test_summaries_that_are_nowhere_are_given_up_with_consent_alone(world, model
     assert not world.ledger.refs(APP)[0].is_clean
 
 
-def test_summaries_are_not_given_up_during_a_run_that_would_not_hear_of_it(world):
+def test_summaries_are_not_dropped_during_a_run_that_would_not_notice(world):
     _described(world, model=None)
     _of_another_schema(world)
     world.ledger.create(APP, MAIN)

@@ -172,7 +172,7 @@ def test_a_public_key_is_refused_as_the_key_of_an_app(following, tmp_path, key):
     assert "holds no private RSA key" in following.run().error
 
 
-def test_the_number_of_the_installation_in_the_file_is_not_asked_for(following, github, file):
+def test_an_installation_id_in_the_file_is_not_requested_from_the_host(following, github, file):
     file.write_text(file.read_text().replace(f"id: {APP}", f"id: {APP}, installation: 77"))
 
     assert following.run().listed == 4

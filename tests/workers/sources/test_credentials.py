@@ -97,7 +97,7 @@ def test_only_what_is_followed_is_read_with_a_token_and_only_under_its_name(
     assert credentials(Repository(RepositoryName(url), f"{url}.git")) is not None
 
 
-def test_where_a_missing_token_should_be_is_in_the_log_and_not_in_the_error(
+def test_the_variable_of_a_missing_token_is_in_the_log_and_not_in_the_error(
     credentials, monkeypatch
 ):
     """The error becomes that of the run, which everyone reads who sees the repository."""

@@ -158,7 +158,7 @@ def test_an_unchanged_organisation_costs_a_request_per_page_and_no_run(world, gi
     assert world.done() == [("acme/open", DEFAULT_REF)]
 
 
-def test_the_interval_doubles_while_the_host_has_no_news_and_ends_at_its_bound(world, github):
+def test_the_interval_doubles_up_to_its_bound_while_nothing_changes(world, github):
     def interval_h():
         world.run()
         return world.states.states()[0].interval_s / 3_600
@@ -174,7 +174,7 @@ def test_the_interval_doubles_while_the_host_has_no_news_and_ends_at_its_bound(w
     assert interval_h() == 1
 
 
-def test_a_daily_comparison_and_a_missing_repository_are_news_only_once(world, github):
+def test_a_daily_comparison_or_a_missing_repository_counts_as_a_change_only_once(world, github):
     text = world.path.read_text()
     world.path.write_text(text.replace("every: 1h, grace: 2h", "every: 12h, grace: 20d"))
     world.run()
@@ -191,7 +191,7 @@ def test_a_daily_comparison_and_a_missing_repository_are_news_only_once(world, g
         assert world.states.states()[0].interval_s == hours * 3_600
 
 
-def test_a_requested_listing_does_not_make_listings_rarer_and_other_rules_make_them_usual(world):
+def test_requested_listings_do_not_lengthen_the_interval_and_new_rules_reset_it(world):
     world.run()
     world.done()
     world.run()
@@ -427,7 +427,7 @@ def test_git_reads_with_the_token_what_is_followed_now_and_before_its_first_run(
     assert world.states.entrusted("work", "acme/tools") != ""
 
 
-def test_what_was_followed_before_an_upgrade_is_read_with_the_token_before_the_next_listing(
+def test_repositories_followed_before_an_upgrade_get_the_token_before_the_next_listing(
     world, github
 ):
     """A version that kept no list of what git may read has left none, and the host may be away."""
@@ -520,7 +520,7 @@ def test_many_removals_wait_for_a_confirmation(world, github):
     assert set(world.ledger.names()) == NAMES
 
 
-def test_a_worker_that_dies_after_registering_leaves_nothing_that_the_next_one_does_not_find(
+def test_the_next_worker_finds_what_a_worker_that_died_had_registered(
     world,
 ):
     world.outbox.is_away = True
@@ -561,7 +561,7 @@ def all_but_one_done(world):
     return going_on
 
 
-def test_a_first_run_that_failed_is_repeated_also_if_many_began_after_it(world, monkeypatch):
+def test_a_failed_first_run_is_repeated_even_after_many_later_runs(world, monkeypatch):
     monkeypatch.setattr("workers.sources.following.RUNS_LOOKED_AT", 1)
     world.run()
     failing = all_but_one_done(world)
@@ -588,7 +588,7 @@ def test_a_failed_first_run_is_repeated_even_without_a_record_of_it(world, monke
     assert world.told() == {(Action.UPDATE, failing.repository)}
 
 
-def test_a_cancelled_run_is_not_repeated_also_if_many_began_after_it(world, monkeypatch):
+def test_a_cancelled_run_is_not_repeated_even_after_many_later_runs(world, monkeypatch):
     monkeypatch.setattr("workers.sources.following.RUNS_LOOKED_AT", 1)
     world.run()
     cancelled = all_but_one_done(world)
@@ -597,7 +597,7 @@ def test_a_cancelled_run_is_not_repeated_also_if_many_began_after_it(world, monk
     assert world.told() == set()
 
 
-def test_a_ref_that_is_not_clean_does_not_start_its_repository_again(world, monkeypatch):
+def test_an_unclean_ref_does_not_start_another_first_run(world, monkeypatch):
     monkeypatch.setattr("workers.sources.following.RUNS_LOOKED_AT", 1)
     world.run()
     name = world.outbox.runs[0].repository
@@ -882,7 +882,7 @@ def test_a_repository_that_is_refused_is_reported_and_the_others_are_processed(
     assert (refused.repository, "is not a git repository" in refused.reason) == ("one", True)
 
 
-def test_what_is_left_of_the_limit_of_the_host_is_kept_also_when_nothing_is_left(world, github):
+def test_the_remaining_request_limit_is_stored_even_if_it_is_zero(world, github):
     reset = str(int(time.time()) + 1_000)
     github.limits = {"X-RateLimit-Limit": "5000", "X-RateLimit-Reset": reset}
     github.limits["X-RateLimit-Remaining"] = "4998"

@@ -155,7 +155,7 @@ def test_a_wrong_token_is_reported_and_changes_nothing(world, tmp_path):
     assert world.ledger.names() == names
 
 
-def test_all_of_a_server_or_the_repositories_of_a_user_are_followed(tmp_path, gitea):
+def test_a_connection_can_follow_a_whole_server_or_one_user(tmp_path, gitea):
     world = following(tmp_path, gitea)
     text = world.path.read_text()
     world.path.write_text(text.replace("    organisation: acme\n", ""))

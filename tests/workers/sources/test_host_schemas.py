@@ -118,9 +118,7 @@ def test_github_answers_as_its_openapi_document_says():
         ("azure", Azure, ["acme"]),
     ],
 )
-def test_the_others_answer_as_the_types_say_that_were_generated_from_their_descriptions(
-    kind, server, organisations
-):
+def test_answers_of_the_other_hosts_match_their_published_types(kind, server, organisations):
     made = server()
     given = recorded(made)
     for organisation in organisations:

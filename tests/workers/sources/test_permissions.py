@@ -301,14 +301,14 @@ def test_a_missing_token_changes_nothing_and_is_reported(world):
     assert world.outcome.version == before.version
 
 
-def test_answers_have_a_bound(world, github, monkeypatch):
+def test_an_answer_that_is_too_large_is_an_error(world, github, monkeypatch):
     monkeypatch.setattr(http, "MAX_BYTES", 1_000)
     github.always = (200, {}, b"[" + b" " * 2_000 + b"]")
 
     assert "more than 1000 bytes" in world.run().error
 
 
-def test_requests_have_a_bound(world, monkeypatch):
+def test_too_many_requests_are_an_error(world, monkeypatch):
     monkeypatch.setattr(http, "MAX_REQUESTS", 5)
 
     assert "more than 5 requests" in world.run().error

@@ -58,7 +58,7 @@ def test_a_repository_that_was_registered_by_hand_keeps_its_name():
     assert told(again) == []
 
 
-def test_of_several_names_of_a_repository_the_one_that_it_has_at_the_host_is_followed():
+def test_a_repository_registered_under_several_names_is_followed_under_its_name_at_the_host():
     names = ("a-copy", "acme/app", "z-copy")
     present = Registered(
         {RepositoryName(name): f"{HOST}/acme/app.git" for name in names}, adoptable=names
@@ -182,7 +182,7 @@ def test_a_renamed_repository_whose_new_name_is_taken_keeps_its_old_name_and_fol
         ),
     ],
 )
-def test_a_repository_is_indexed_again_for_a_reason(row, followed, failed, reason):
+def test_each_update_of_a_repository_has_a_reason(row, followed, failed, reason):
     plan = planned([row], [followed], here("a/a", failed=failed))
 
     (change,) = changes(plan.steps)
@@ -225,7 +225,7 @@ def asked_at(every_s, news, *, listings=40):
     return found
 
 
-def test_a_repository_without_news_is_asked_at_every_fourth_listing_and_with_some_at_each():
+def test_unchanged_repositories_are_checked_every_fourth_listing_and_changed_ones_every_time():
     asked = asked_at(3_600, ())
     assert asked[:2] == [1, 2]
     assert {after - before for before, after in pairwise(asked[3:])} <= {3, 4}

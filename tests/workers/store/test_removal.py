@@ -100,7 +100,7 @@ def without():
     return made.content()
 
 
-def test_a_removed_ref_leaves_what_there_would_be_without_it(world, without):
+def test_removing_a_ref_leaves_the_index_as_if_it_had_never_existed(world, without):
     assert world.content() != without
     assert world.ledger.remove_ref(APP, OLD)
     world.remove(OLD)
@@ -122,7 +122,7 @@ def test_an_interrupted_removal_is_continued(world, without, batches, monkeypatc
     assert world.content() == without
 
 
-def test_the_commit_of_a_source_that_was_detached_leaves_the_default_ref_alone(world):
+def test_removing_the_ref_of_a_detached_commit_keeps_the_default_ref(world):
     before = world.content()
     world.index(DEFAULT_REF, {})
     world.ledger.remove_ref(APP, DEFAULT_REF)
