@@ -174,7 +174,9 @@ def look_for(folder, pattern, *, while_):
 
 
 @pytest.mark.parametrize("store", ["local"], indirect=True)  # a server would survive
-def test_a_cluster_that_is_killed_in_a_run_continues_it(cluster, library, undisturbed, wait_for):
+def test_a_cluster_killed_during_a_run_continues_it_after_a_restart(
+    cluster, library, undisturbed, wait_for
+):
     with cluster.client() as client:
         run = client.index(str(library.folder), name="library", wait=False)
         wait_for(lambda: under_way(client, run), "a tenth of the run")

@@ -70,7 +70,7 @@ def test_a_watched_checkout_is_searchable_as_it_is_on_disk_until_it_is_removed(c
     assert git.run("for-each-ref", "--format=%(refname)") == "refs/heads/main\nrefs/heads/other"
 
 
-def test_a_commit_is_found_when_its_hook_has_run(cluster, git):
+def test_a_commit_is_found_after_its_hook_has_run(cluster, git):
     git.commit({"a.py": "def at_first():\n    return 1\n"})
     with cluster.client() as client:
         client.index(str(git.folder), name="hooked")

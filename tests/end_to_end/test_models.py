@@ -208,7 +208,7 @@ def test_a_renamed_file_reuses_cached_summaries(served_cluster, served, git, fil
     assert stored_summaries(served_cluster, "app")["src/moved.py"][0] > 0
 
 
-def test_an_embedder_that_is_away_for_a_while_costs_nothing(
+def test_a_temporary_outage_of_the_embedder_loses_no_file(
     served_cluster, served, git, wait_for, files
 ):
     git.commit(files)

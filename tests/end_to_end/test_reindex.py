@@ -290,7 +290,7 @@ async def test_a_rebuilt_index_equals_a_newly_made_one(indexed, served, git, mod
 
 
 @with_any_store
-async def test_own_queries_of_repositories_apply_to_the_new_index(indexed, model, make_git):
+async def test_queries_that_a_repository_brings_apply_to_the_new_index(indexed, model, make_git):
     name, git = RepositoryName("own"), make_git()
     git.commit({"a.py": ROUTED, QUERY: ROUTES, "b.rb": "def b\nend\n"})
     with indexed.client() as client:
