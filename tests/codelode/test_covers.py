@@ -27,7 +27,7 @@ def covers(found, name, groups=()):
     data=st.data(),
 )
 def test_a_cover_is_either_exact_and_short_or_absent(known, suspended, hidden, hidden_groups, data):
-    """A chunk of a repository whose groups are suspended has any of the former and later ones."""
+    """A chunk of a repository with suspended groups may have any of the former and later ones."""
     names = {name for name, some in known.items() if some not in hidden_groups} - hidden
     groups = {name: Grouped(some, suspended.get(name)) for name, some in known.items() if some}
     found = cover(frozenset(names), Known(frozenset(known), groups))

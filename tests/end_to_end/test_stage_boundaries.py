@@ -87,7 +87,7 @@ def mortal(make_mortal):
 
 @pytest.fixture(scope="module")
 def mortal_with_model(make_mortal, shared_model_server):
-    """Start one whose language model answers every question, which small real models do not."""
+    """Start a cluster whose language model answers every question, unlike small real models."""
     return make_mortal(
         language_model="ollama",
         ollama_url=shared_model_server.url,
@@ -269,7 +269,7 @@ def test_a_run_with_159_deaths_ends_like_an_undisturbed_one(make_mortal, cluster
 
 @pytest.fixture(scope="module")
 def patient(make_mortal):
-    """Start one that considers no file lost, as if other runs kept its queues busy."""
+    """Start a cluster that considers no file lost, as if other runs kept its queues busy."""
     return make_mortal(requeue_s="3600")
 
 

@@ -101,7 +101,7 @@ WORDS = st.sampled_from(["a", "ab", "b", "ba", "é", " ", "\n", "\n\n", "x", "ax
     ),
 )
 def test_each_line_matches_as_in_an_engine_that_reads_it_alone(text, pattern):
-    """A last line without text is none, as in grep."""
+    """As in grep, an empty last line does not count as a line."""
     expected = {
         number: [one.group() for one in re.finditer(pattern, line, re.ASCII) if one.group()]
         for number, line in enumerate(text.removesuffix("\n").split("\n"), 1)

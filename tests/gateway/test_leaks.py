@@ -591,7 +591,7 @@ class Asking:
         )
 
     def draw(self, caller, seen):
-        """Return a method, its request, and the marks in it of which the caller sees nothing."""
+        """Return a method, its request, and the marks in it that are hidden from the caller."""
         while True:
             weights = [weight for weight, _ in KINDS.values()]
             method = self.dice.choices(list(KINDS), weights=weights)[0]

@@ -581,7 +581,7 @@ def parsed(indexed, index, symbols):
 
 
 async def test_all_definitions_of_a_file_are_listed_with_their_lines(service, parsed):
-    """Also those that share a chunk with others."""
+    """This includes definitions that share a chunk with others."""
     path = parsed("def again():\n    return 1\n\n\ndef now(): ...\n\n\ndef later(): ...\n")
 
     response = await service.Explain(search_pb2.ExplainRequest(subject=path))

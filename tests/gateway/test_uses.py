@@ -1,5 +1,7 @@
-"""Uses of names come from the syntax of indexed files: what is said in comments and strings is
-none, and what calls, inherits and only mentions is told apart."""
+"""Uses of names come from the syntax of indexed files, so comments and strings contain none.
+
+Calls, inheritance, and mere mentions are distinguished.
+"""
 
 from __future__ import annotations
 

@@ -368,7 +368,7 @@ def asked_of_both(folder, seen, call):
 @example(seen={1}, call=("similar", SimilarRequest(path="lib/store.py", line=1)))
 @example(seen={1, 2}, call=("failures", FailuresRequest(page_size=1, include_skipped=True)))
 def test_reading_something_hidden_answers_as_if_it_was_never_indexed(folder, seen, call):
-    """And hold no word of it where the request has none: a message repeats what it was asked."""
+    """The answer has a word of something hidden only if the request, which it may repeat, does."""
     found = asked_of_both(folder, seen, call)
 
     runs = run_names(found.full, found.bare)

@@ -72,9 +72,9 @@ async def test_reads_and_writes_continue_after_the_server_was_killed_and_restart
 async def test_a_replacement_interrupted_by_the_server_is_complete_when_repeated(
     server, sides, files_of, arrived, restarted
 ):
-    """Whole on both sides of the index: a killed server keeps parts of what it was writing.
+    """Keywords and vectors must both be complete, because a killed server keeps parts of a write.
 
-    Restarted at once, it takes what the library sends again; later, the library has given up.
+    A server that restarts at once gets the library's retries; later, the library has given up.
     """
     sides.store.replace(files_of("shared old"))
     files = files_of("shared new")

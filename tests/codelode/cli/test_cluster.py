@@ -248,7 +248,7 @@ def jobs_in_flower(running: Up, stage: str) -> dict[str, tuple[str, str]]:
 
 
 def test_flower_shows_the_jobs_of_a_stage_and_failures_as_failures(up, tmp_path):
-    """By repository, path, and run; a clone that fails is no success."""
+    """Jobs are shown by repository, path, and run, and a failed clone is shown as a failure."""
     missing = tmp_path / "missing"  # it has no commit
     subprocess.run(["git", "init", "--quiet", "--bare", str(missing)], check=True)
 
@@ -288,7 +288,7 @@ def test_flower_asks_for_the_login_on_every_route(up):
 
 
 def test_a_client_finds_the_token_of_the_local_cluster(up, monkeypatch):
-    """Under each name of this machine, but never for another server."""
+    """The token is sent under each name of this machine, but never to another server."""
     monkeypatch.setenv("CODELODE_DATA", str(up.data))
     _, _, port = up.cluster.grpc.rpartition(":")
 

@@ -269,7 +269,7 @@ def test_any_option_can_be_set_by_its_name_in_the_api(served, gateway):
 
 
 def test_every_option_of_the_api_can_be_set(served, gateway):
-    """Each field of each stage, with a value of its type."""
+    """Set each field of each stage to a value of its type."""
     values = {"bool": "true", "string": "x", "int32": "1", "double": "0.5"}
     names = {
         f"{stage.name}.{field.name}": values[_type(field)]

@@ -387,7 +387,7 @@ async def test_a_run_that_was_under_way_begins_again(cluster, folder):
 
 
 async def test_files_that_were_left_to_do_are_done_by_the_next_run(cluster, folder):
-    """A run that was planned while the keys were read, and of which they hold only a part."""
+    """A run was planned while the keys were read, so the backup has only a part of it."""
     cluster.index("a.py", "b.py")
     client = connection.connect(cluster.settings.redis_url)
     record = json.dumps(["b" * 40, "pending", "", "", "", 0])

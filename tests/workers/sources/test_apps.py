@@ -272,7 +272,7 @@ def test_no_token_is_asked_for_after_a_transfer(cloned, repository, github):
 def test_why_git_gets_no_token_is_in_the_log_and_not_in_the_error(
     credentials, repository, github, tmp_path
 ):
-    """The error becomes that of the run, which everyone reads who sees the repository."""
+    """The error is shown as that of the run to everyone who sees the repository."""
     github.app = RSAKey.generate_key(2_048)
     with structlog.testing.capture_logs() as logged, pytest.raises(Denied) as refused:
         credentials(repository)

@@ -100,7 +100,7 @@ def test_only_what_is_followed_is_read_with_a_token_and_only_under_its_name(
 def test_the_variable_of_a_missing_token_is_in_the_log_and_not_in_the_error(
     credentials, monkeypatch
 ):
-    """The error becomes that of the run, which everyone reads who sees the repository."""
+    """The error is shown as that of the run to everyone who sees the repository."""
     monkeypatch.delenv("HUB")
 
     with structlog.testing.capture_logs() as logged, pytest.raises(InvalidSettings) as error:

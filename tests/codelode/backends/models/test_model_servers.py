@@ -195,7 +195,7 @@ def test_identity_names_backend_model_and_dimensions(embedder, kind):
 
 @pytest.mark.parametrize("length", [1e20, 1e-30], ids=str)
 def test_vectors_of_any_length_are_cut_to_unit_length(embedder, model_server, length):
-    """Also of one whose square is more, or less, than single precision holds."""
+    """This includes a length whose square overflows or underflows single precision."""
     made = embedder()
     assert made.dim == model_server.DIM
     model_server.always = model_server.json(answer_of([length] * 8))
@@ -339,10 +339,10 @@ def test_embedding_a_query_has_a_shorter_timeout_than_documents(embedder, model_
     assert time.monotonic() - started < 10
 
 
-def test_the_first_query_has_no_more_patience_than_the_others(
+def test_the_first_query_waits_no_longer_than_later_ones(
     embedder, model_server, nobody, pauses, wait_for
 ):
-    """Nor when another thread, which has more, is asking what the model is."""
+    """This holds even while another thread, which may wait longer, asks what the model is."""
     with pytest.raises(Unavailable, match=nobody):
         embedder(url=nobody).embed_query("cache")
     assert pauses == []
