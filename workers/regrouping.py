@@ -165,7 +165,7 @@ class Regrouping:
 
 
 def outdated(ledger: Ledger, rights: Rights) -> dict[RepositoryName, Groups]:
-    """Return the new groups of indexed repositories that have others, or suspended ones.
+    """Return the new groups of the indexed repositories whose groups differ or are suspended.
 
     A group whose readers or list have changed is stored under its former name, so that repositories
     that stay in it need not be written again.

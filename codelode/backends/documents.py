@@ -43,9 +43,9 @@ def _document(url: str, form: Mapping[str, str] | None = None) -> dict[str, obje
 
 
 def _content(url: str, form: Mapping[str, str] | None, *, with_refusals: bool = True) -> bytes:
-    """Return the content of an answer, with `with_refusals` also of one that refuses the form.
+    """Return the content of an answer. Raises Unavailable.
 
-    Raises Unavailable.
+    `with_refusals`: also return the content of an answer that refuses the form.
     """
     if not is_confidential(url):
         raise Unavailable(f"{url} is not fetched: its URL must start with https://")

@@ -36,7 +36,8 @@ from codelode.model import Run, RunState
 from codelode.settings import load
 from codelode.text.runs import run_line
 
-#: Maximum time for the start of a cluster on a busy machine, and for its end, seconds.
+#: Maximum time that a cluster takes to start on a busy machine, and to stop, and the interval at
+#: which its start is checked, seconds.
 START_S = 120.0
 STOP_S = 30.0
 LOOK_S = 0.05
@@ -70,7 +71,7 @@ OWN_QUESTIONS = (
     Question("where is embedding_text called", ("workers/**", "gateway/**")),
 )
 
-#: Finds a symbol to ask another repository about.
+#: The query that finds a symbol for the questions about a repository other than codelode.
 ANY_QUERY = "main entry point"
 
 

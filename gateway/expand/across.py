@@ -19,8 +19,8 @@ from gateway.expand.links import GraphNode, Link
 from gateway.expand.subject import SubjectQuery
 from gateway.state import Backends
 
-#: Maximum number of files of a repository whose imports of a package are read, and of packages that
-#: a file uses. Chosen by hand.
+#: Maximum number of files per repository whose imports of a package are read, and maximum number of
+#: packages that are followed from a file. Chosen by hand.
 MAX_CONSUMERS = 1_000
 MAX_PACKAGES = 500
 

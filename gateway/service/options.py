@@ -88,7 +88,7 @@ def described(name: str) -> OptionField:
 
 
 def from_text(name: str, text: str) -> object:
-    """Return the value of a text in a form; an invalid text as it is, which `chosen` refuses."""
+    """Return the value of a text in a form; keep an invalid text, so that `chosen` refuses it."""
     if described(name).choices:
         return SWITCH.get(text, text) if name not in CHOICES else text
     try:

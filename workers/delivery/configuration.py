@@ -23,8 +23,8 @@ from codelode.stages import STAGES, Stage, queues
 #: mirrors, about 30 each: 4 s for 5,000 repositories, measured on a busy machine with two cores.
 MEASURE_INTERVAL_S = 120.0
 
-#: Interval of the look for code hosts that are due if there is no sources file, seconds. The pull
-#: workers may have one all the same, and report a file that they lack.
+#: Interval at which beat asks for the code hosts that are due if it has no sources file, seconds.
+#: The pull workers may have the file nevertheless; if they lack it too, they report that.
 WITHOUT_SOURCES_S = 30.0
 
 

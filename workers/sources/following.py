@@ -67,7 +67,7 @@ log = structlog.get_logger("workers")
 #: listing on average.
 MOST_PARTIAL = 3
 
-#: Number of runs in which the last one of a repository is searched: as many as the ledger keeps.
+#: The last run of a repository is searched among this many runs: as many as the ledger keeps.
 RUNS_LOOKED_AT = 1_000
 
 

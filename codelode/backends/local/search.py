@@ -36,7 +36,7 @@ from codelode.model import (
 )
 from codelode.vectors import Vector
 
-#: Number of threads that compare vectors for all searches. Words are looked up in the search's own.
+#: Number of threads that compare vectors for all searches; each looks up words in its own thread.
 THREADS = 8
 
 

@@ -227,7 +227,7 @@ class LocalChunkStore:
                 self._save(updates.drop_changes(self._database, state, first))
 
     def _share_vectors(self) -> None:
-        """Write the vectors that readers share, if many have changed. Readers can do without."""
+        """Write the vectors that readers share, if many have changed; readers work without them."""
         try:
             is_new = shared_vectors.renew(self._folder, self._database, dim=self._dim)
         except OSError as exc:

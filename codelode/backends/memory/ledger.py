@@ -130,9 +130,9 @@ class MemoryLedger:
         self._leaving_refs: set[RepositoryRef] = set()
         self._beats: dict[str, float] = {}
         self._generation = 0
-        self._spent: dict[tuple[RunId, str], float] = {}  # ms at each stage, of active runs
-        self._turns: dict[tuple[str, bool], float] = {}  # by stage, and for bulk runs or others
-        self._owed: dict[str, float] = {}  # ms by stage, to bulk runs
+        self._spent: dict[tuple[RunId, str], float] = {}  # ms by active run and stage
+        self._turns: dict[tuple[str, bool], float] = {}  # ms by stage and is_bulk
+        self._owed: dict[str, float] = {}  # ms that a stage owes bulk runs
 
     # Catalog
 
@@ -853,7 +853,7 @@ def _planned(item: WorkItem, known: FileRecord | None) -> FileRecord:
 
 
 def _settle(files: dict[str, FileRecord], record: FileRecord) -> None:
-    """Store the record. PENDING means removed, which keeps the record of a skipped file."""
+    """Store the record; PENDING means removed, and deletes it unless the file was skipped."""
     if record.state is not FileState.PENDING:
         files[record.path] = record
     elif record.path in files and files[record.path].state is not FileState.SKIPPED:

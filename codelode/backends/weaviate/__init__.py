@@ -2,8 +2,8 @@
 
 import warnings
 
-# The client library changes the filters of the whole process so that more warnings are shown. One
-# of its dependencies would ask our users to install another HTTP library.
+# The client library changes the warning filters of the whole process, so that more warnings are
+# shown. One of them, of a dependency, would tell our users to install another HTTP library.
 with warnings.catch_warnings():
     from authlib.deprecate import AuthlibDeprecationWarning
 
