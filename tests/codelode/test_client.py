@@ -514,7 +514,7 @@ def test_the_gateways_words_reach_the_caller(client, gateway, codes, code, kind)
         client.search("x")
 
 
-def test_text_that_cannot_be_sent_is_refused_in_words(client):
+def test_text_that_is_not_valid_unicode_is_refused_with_the_reason(client):
     for call in (
         lambda: client.search("\udcff"),
         lambda: client.search("x", repositories=["\ud800"]),
@@ -540,7 +540,7 @@ def test_every_grpc_code_becomes_an_error_of_ours(client, gateway):
             client.status()
 
 
-def test_no_gateway_is_an_error_that_says_how_to_start_one(connect, closed_port):
+def test_without_a_gateway_the_error_says_how_to_start_one(connect, closed_port):
     with (
         connect(f"127.0.0.1:{closed_port}") as client,
         pytest.raises(errors.Unavailable, match=r"no gateway at 127.*codelode up"),

@@ -48,6 +48,6 @@ def test_hostile_globs_take_no_longer_than_others(glob):
         assert not globs.matches_a_name(glob)("\n".join(["a" * 200] * 10))
 
 
-def test_a_glob_with_too_many_readings_is_refused():
+def test_a_glob_with_too_many_interpretations_is_refused():
     with pytest.raises(InvalidQuery, match=r"filters\.paths"):
         globs.matches_path("a**/" * 20)

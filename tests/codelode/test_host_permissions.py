@@ -115,7 +115,7 @@ def state(**outcome):
     return SyncState(declared, SyncOutcome(**outcome))
 
 
-def test_a_state_is_closed_until_it_was_read_and_from_the_age_limit_on():
+def test_permissions_are_closed_before_the_first_reading_and_beyond_the_age_limit():
     assert "have not been read yet" in state().closed_because(0.0)
     read = state(version="v", synced_at=1000.0, attempted_at=1000.0)
     assert read.closed_because(4599.0) == ""

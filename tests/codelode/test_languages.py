@@ -77,7 +77,7 @@ def test_a_path_has_the_expected_language(path, head, expected):
 
 
 @given(path=st.text(max_size=60), head=st.binary(max_size=200))
-def test_guessing_never_fails(path, head):
+def test_guessing_language_and_category_never_fails(path, head):
     assert detect(path, head) in LANGUAGES
     assert category(path, head.decode("latin-1")) in Category
 

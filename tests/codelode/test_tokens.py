@@ -42,7 +42,7 @@ def test_an_identifier_splits_into_its_words(identifier, expected):
     assert words(identifier) == expected
 
 
-def test_terms_are_each_identifiers_words_and_then_the_whole_of_it():
+def test_terms_are_the_words_of_each_identifier_and_then_all_of_it():
     assert terms("getUserById(x)") == ["get", "user", "by", "id", "getuserbyid", "x"]
 
 

@@ -41,7 +41,7 @@ def test_a_key_is_read_as_it_was_stored(keys):
     assert keys.all() == (forever, KEY)
 
 
-def test_there_is_nothing_under_an_unknown_id(keys):
+def test_an_unknown_id_has_no_key(keys):
     keys.add(KEY)
 
     assert keys.get("0" * 16) is None

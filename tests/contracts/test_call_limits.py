@@ -26,7 +26,7 @@ async def counts(request):
         yield RedisCallLimits(client, MemoryCallLimits(), timeout_s=10)
 
 
-async def test_a_bucket_admits_its_burst_and_then_tells_when_the_next_token_comes(counts):
+async def test_after_its_burst_a_bucket_says_when_the_next_token_comes(counts):
     assert [await counts.take("a", str(call), SLOW) for call in range(3)] == [0, 0, 0]
     wait = await counts.take("a", "4", SLOW)
     assert 0 < wait <= 60

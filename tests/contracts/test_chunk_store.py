@@ -676,7 +676,7 @@ async def test_operators_and_length_of_a_query_mean_nothing(index):
 # Filters
 
 
-async def test_a_ref_limits_both_sides(index):
+async def test_a_ref_limits_keyword_and_vector_results(index):
     index.store.replace([file(chunk("m.py"), refs=(MAIN,)), file(chunk("d.py"), refs=(DEV,))])
 
     assert await index.paths("shared", EAST, ref=DEV) == ["d.py"]
@@ -720,7 +720,7 @@ async def test_a_field_admits_its_values_and_no_others(index, field):
     assert await index.paths("shared", EAST, **{field: none}) == []
 
 
-async def test_fields_narrow_each_other(index):
+async def test_filters_on_several_fields_must_all_match(index):
     index.store.replace(placed(chunk("a.py", language="go"), chunk("b.py", language="c")))
 
     assert await index.paths(languages=("go",), paths=("b.py",)) == []
@@ -1118,7 +1118,7 @@ async def test_a_file_is_named_by_its_path_and_not_by_a_glob(index):
     assert {path for _, path in found} == {path for _, path in places}
 
 
-async def test_no_files_give_no_chunks_even_without_an_index(index):
+async def test_chunks_of_no_files_are_empty_even_without_an_index(index):
     assert await index.search.files([], MAIN) == {}
     assert await index.search.files([(APP, "a.py")], MAIN) == {(APP, "a.py"): ()}
 

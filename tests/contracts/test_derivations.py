@@ -82,7 +82,7 @@ def test_the_oldest_leave_when_the_bound_is_reached(open_derivations):
     cache.close()
 
 
-def test_what_is_stored_again_counts_as_new(open_derivations):
+def test_a_value_that_is_stored_again_counts_as_new(open_derivations):
     cache = open_derivations(1_000_000)
     payload = bytes(1_000)
     cache.put({key("kept"): b"value"})
@@ -226,7 +226,7 @@ HEADS = [
     st.sampled_from(FOLDERS),
     st.sampled_from(NAMES),
 )
-def test_traits_hold_all_that_a_path_decides(folder, name, other_folder, other_name):
+def test_paths_with_equal_traits_are_parsed_alike(folder, name, other_folder, other_name):
     path, other = folder + name, other_folder + other_name
     if languages.traits(path) != languages.traits(other):
         return

@@ -69,7 +69,7 @@ def test_documents_are_unit_rows_in_order(embedder):
     np.testing.assert_allclose(backwards[::-1], vectors, atol=1e-5)
 
 
-def test_no_documents_give_no_rows(embedder):
+def test_an_empty_list_of_documents_gives_an_empty_array(embedder):
     assert embedder.embed_documents([]).shape == (0, embedder.dim)
 
 

@@ -78,7 +78,7 @@ def test_files_are_counted_at_each_of_their_refs(stock):
     }
 
 
-def test_some_files_are_counted_alone(stock):
+def test_only_the_named_files_are_counted(stock):
     stock.store.replace([file("a.py", "one"), file("b.py", "two", "three")])
 
     assert dict(stock.inventory.counts(APP, ["b.py", "none.py"])) == {"b.py": {MAIN: 2}}

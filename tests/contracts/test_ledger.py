@@ -1416,7 +1416,7 @@ def test_files_that_are_not_indexed_are_pending_and_never_due(ledger):
     assert due(ledger) == set()
 
 
-def test_nothing_is_held_for_a_ref_that_has_become_the_default_one(ledger):
+def test_a_rebuild_leaves_no_indexed_files_until_they_are_done(ledger):
     drain(ledger, *start(ledger, item(1)))
     start(ledger, item(1), is_rebuild=True)
     (status,) = ledger.refs(APP)

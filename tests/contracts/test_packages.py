@@ -34,7 +34,7 @@ def test_a_package_key_leads_to_all_repositories_that_publish_it(packages):
     assert packages.publishers([]) == {}
 
 
-def test_what_is_published_is_read_back(packages):
+def test_published_packages_are_read_back(packages):
     packages.publish("acme/ui", [DEFAULT_REF], publication(npm_ui="packages/ü"))
 
     assert packages.published_by("acme/ui", DEFAULT_REF) == PublishedPackages(

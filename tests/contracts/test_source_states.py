@@ -99,7 +99,7 @@ def test_only_the_holder_replaces_the_list_that_git_may_read_and_it_goes_with_th
     assert states.entrusted("work", "lib") == ""
 
 
-def test_a_connection_that_moved_is_another_one(states):
+def test_a_connection_with_another_address_starts_afresh(states):
     states.declare([DECLARED])
     finish(states)
     states.declare([replace(DECLARED, rules="other", every_s=7)])

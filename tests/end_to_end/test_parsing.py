@@ -48,7 +48,7 @@ def test_blocks_of_infrastructure_are_found_by_hierarchy_and_by_type(cluster, gi
         assert ("a.py", "list_uploads", "") in found()
 
 
-def test_an_own_query_replaces_the_built_in_one_and_its_change_affects_all_files(cluster, git):
+def test_a_changed_query_of_the_repository_affects_all_files(cluster, git):
     git.commit({"a.py": ROUTED, QUERY: ROUTES})
     with cluster.client() as client:
 

@@ -311,7 +311,7 @@ async def test_tokens_are_counted_exactly_where_the_embedder_can(make_chunk):
     assert (made.notices, guessed.notices) == ((), (ESTIMATED,))
 
 
-async def test_no_hits_are_an_empty_context():
+async def test_the_context_of_no_hits_is_empty():
     made = context(await assembled())
 
     assert (made.text, made.tokens, made.left_out) == ("", 0, 0)

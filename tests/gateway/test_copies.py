@@ -134,7 +134,9 @@ async def test_a_newer_copy_that_ranks_lower_stays_behind(backends, candidate):
     assert entries(state) == [("lib", "src/retry.py", ["app"])]
 
 
-async def test_the_canonical_entry_has_the_score_of_the_best_and_says_why(backends, candidate):
+async def test_the_canonical_entry_gets_the_score_of_the_best_copy_and_explains_it(
+    backends, candidate
+):
     backends = dated(backends, fork=1.0, upstream=2.0)
     given = [
         candidate("fork", content=CHANGED, symbol="retry", keyword=5.1),

@@ -100,7 +100,7 @@ WORDS = st.sampled_from(["a", "ab", "b", "ba", "é", " ", "\n", "\n\n", "x", "ax
         ["a", "ab?", "a+b", "[^a]b", "^a", "b$", r"\ba", "é|x", "(a|x)b*", "b "]
     ),
 )
-def test_each_line_matches_as_in_an_engine_that_reads_it_alone(text, pattern):
+def test_each_line_matches_as_if_it_was_searched_alone(text, pattern):
     """As in grep, an empty last line does not count as a line."""
     expected = {
         number: [one.group() for one in re.finditer(pattern, line, re.ASCII) if one.group()]

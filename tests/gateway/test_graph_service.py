@@ -208,7 +208,7 @@ async def test_the_users_of_a_package_are_found_from_its_repository(ask):
     assert found == ["src/app.py → npm:ui name 1"]
 
 
-async def test_a_definition_that_leaves_takes_its_calls_along(ask, backends):
+async def test_calls_of_a_removed_definition_are_no_longer_resolved(ask, backends):
     backends.symbols.replace(HERE, [DEFAULT_REF], {"src/store.py": []})
 
     assert await ask("run", "calls") == ["run → load name 1"]

@@ -150,7 +150,7 @@ async def test_a_malformed_address_is_refused_with_an_example(started):
             raise AssertionError
 
 
-async def test_the_process_gets_no_setting(started, monkeypatch):
+async def test_the_probe_process_gets_no_settings(started, monkeypatch):
     monkeypatch.setenv("CODELODE_TOKEN", "secret")
     async with started():
         (pid,) = children()

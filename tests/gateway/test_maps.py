@@ -66,7 +66,7 @@ def test_a_map_is_requested_made_and_shown(world, ask):
     assert found[:, :2].max() == 65_535
 
 
-def test_points_are_at_chunks(world, ask):
+def test_points_lead_to_chunks(world, ask):
     world.map(*BOTH)
     answer = ask(service.chunk_map, *BOTH)
 

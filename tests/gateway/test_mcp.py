@@ -282,7 +282,7 @@ async def test_a_defect_is_reported_with_the_request_id_of_its_log_entry(tmp_pat
 
 
 @pytest.mark.parametrize("version", ["2025-06-18", "2026-07-28"])
-async def test_the_progress_of_a_run_arrives_while_it_is_at_work(tmp_path, version):
+async def test_the_progress_of_a_run_arrives_while_it_runs(tmp_path, version):
     async with serving(tmp_path) as (_, gateway):
         seen = asyncio.Queue()
         url = f"http://127.0.0.1:{gateway.http_port}"

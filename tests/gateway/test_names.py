@@ -418,7 +418,7 @@ async def test_filters_are_about_the_uses_and_not_about_the_position(references)
         ("src/client.js:900:1", "the line has no names"),
     ],
 )
-async def test_a_position_without_a_name_is_an_error_that_says_what_is_there(
+async def test_the_error_for_a_position_without_a_name_says_what_is_there(
     references, symbols, position, told
 ):
     with pytest.raises(InvalidQuery, match=re.escape(told)):

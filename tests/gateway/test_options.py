@@ -19,12 +19,12 @@ def options(given=None, **flags):
     )
 
 
-def test_no_options_are_the_defaults():
+def test_without_options_the_defaults_apply():
     assert options() == Options() == PRESETS[Preset.BALANCED]
 
 
 @pytest.mark.parametrize("preset", Preset)
-def test_a_preset_is_taken_by_name(preset):
+def test_a_preset_is_selected_by_name(preset):
     assert options({"preset": preset.upper()}) == PRESETS[preset]
 
 

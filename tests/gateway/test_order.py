@@ -427,7 +427,7 @@ async def test_a_judge_that_fails_later_gives_a_grade_of_50(backends, model, can
     assert sorted(place.score for place in state.ranking) == [50, 80]
 
 
-async def test_no_judge_is_an_error(chunks, embedder, candidate):
+async def test_a_judge_without_a_language_model_is_an_error(chunks, embedder, candidate):
     with pytest.raises(Unavailable, match="CODELODE_LANGUAGE_MODEL"):
         await ordered(Backends(chunks, embedder), [candidate("a.py")], reranker=Reranker.JUDGE)
 

@@ -207,7 +207,7 @@ async def test_nothing_is_visible_before_permissions_were_first_read(world):
     assert "have not been read yet" in world.hosts.problems()[0]
 
 
-async def test_a_host_opens_nothing_beyond_its_own_address(world):
+async def test_a_host_grants_rights_only_to_repositories_at_its_own_address(world):
     """It opens neither repositories without a connection nor those of another connection."""
     other = replace(WORK, name="another", prefix="evil.example/")
     world.states.declare([WORK, other])

@@ -75,7 +75,7 @@ def test_semantic_cache_buckets_depend_on_embedder_generation_and_explain(change
         replace(QUERY, text="how is it cached", offset=10),
     ],
 )
-def test_names_code_and_later_pages_are_never_answered_by_meaning(query):
+def test_names_code_and_later_pages_never_use_the_semantic_cache(query):
     assert near(query) is None
 
 

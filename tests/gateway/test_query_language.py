@@ -51,7 +51,7 @@ TEXTS = (
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_text_stays_text(text):
+def test_text_that_is_no_filter_stays_text(text):
     assert written_filters(text) == ()
 
 
@@ -454,7 +454,7 @@ async def test_a_text_that_occurs_nowhere_leaves_only_similar_hits(hits):
     assert any("no searched code has the texts" in one for one in answer.notices)
 
 
-async def test_what_is_excluded_stays_out_of_hits_that_are_only_similar(hits):
+async def test_excluded_texts_also_exclude_hits_that_are_only_similar(hits):
     answer = await hits(r'retry /never\d works/ -"until it"')
 
     assert answer.unmatched

@@ -95,7 +95,7 @@ def test_a_second_chunk_of_a_file_makes_room_for_another_file():
     assert added.tolist() == [0, SAME_FILE, 0, 2 * SAME_FILE]
 
 
-def test_no_candidates_give_no_ranking():
+def test_the_ranking_of_no_candidates_is_empty():
     assert ranked(analysis("retry"), []) == ()
 
 
@@ -133,7 +133,7 @@ def test_a_word_in_all_candidates_counts_less_than_a_rare_one(candidate):
     assert values[-1] > values[0] > 0
 
 
-def test_the_words_of_a_query_may_be_in_several_chunks_of_a_file(candidate):
+def test_words_of_a_query_can_be_in_several_chunks_of_a_file(candidate):
     given = (
         candidate("a.py", "server", start_line=1),
         candidate("a.py", "retry", start_line=9),

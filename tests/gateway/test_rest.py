@@ -237,7 +237,7 @@ async def test_health_needs_no_credentials_and_follows_the_gateway(tmp_path):
     assert (response.status_code, response.json()) == (503, {"status": "not serving"})
 
 
-async def test_the_description_comes_from_the_gateway_alone(client):
+async def test_the_api_page_loads_nothing_from_other_hosts(client):
     page = (await client.get("/api/docs")).text
 
     assert "://" not in page

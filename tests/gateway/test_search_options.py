@@ -436,7 +436,7 @@ async def test_a_query_of_the_same_meaning_is_answered_from_the_cache(service):
         "order",
     ],
 )
-async def test_a_semantic_cache_shares_no_answer_across(service, other):
+async def test_the_semantic_cache_shares_no_answer_between_different_requests(service, other):
     await service.Search(request("how to retry a call"))
 
     assert not (await service.Search(other)).cached
@@ -662,7 +662,7 @@ async def test_a_comment_of_several_lines_is_elided(service, symbols, doc, shown
     assert f"acme/http. {shown} Its file" in response.summary
 
 
-async def test_what_is_not_indexed_cannot_be_explained(service):
+async def test_explaining_an_unknown_subject_is_not_found(service):
     code, message = await code_of(service.Explain(search_pb2.ExplainRequest(subject="NoSuchThing")))
 
     assert code is grpc.StatusCode.NOT_FOUND

@@ -63,7 +63,7 @@ def test_a_file_without_chunks_is_its_path():
         ("x = 1", "python", Kind.BLOCK, ""),
     ],
 )
-def test_the_head_is_the_first_paragraph_that_says_something(text, language, kind, head):
+def test_the_head_is_the_first_informative_paragraph(text, language, kind, head):
     assert summaries.head(text, language, kind) == head
 
 

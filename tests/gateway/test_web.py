@@ -313,7 +313,7 @@ async def test_more_results_are_on_a_further_page(tmp_path):
         ("/static/x/none.css", 404, "there is no page"),
     ],
 )
-async def test_what_cannot_be_shown_is_a_page_with_the_remedy(client, path, status, said):
+async def test_an_error_is_shown_as_a_page_with_the_remedy(client, path, status, said):
     page = await client.get(path, headers=HTML)
 
     assert page.status_code == status

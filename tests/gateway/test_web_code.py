@@ -124,7 +124,7 @@ async def test_a_long_file_is_shown_a_window_at_a_time(browser, code):
     assert list(lines_of(before)) == list(range(1, WINDOW_LINES + 1))
 
 
-async def test_the_raw_text_is_whole_and_no_page(browser, code):
+async def test_the_raw_link_returns_the_whole_file_as_plain_text(browser, code):
     page = Page(await code("long.py"))
     raw = await browser.get(page.link("Raw"))
 

@@ -198,5 +198,5 @@ def test_the_lab_offers_only_options_that_exist():
     assert [value_of(one, "retrieve.window") for one in PRESETS.values()] == ["50", "100", "150"]
 
 
-def test_no_results_have_nothing_in_common():
+def test_two_empty_results_have_nothing_in_common():
     assert (counts((), ()).both, counts((), ()).only_first) == (0, 0)

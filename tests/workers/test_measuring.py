@@ -31,7 +31,7 @@ def test_each_part_of_the_cluster_is_measured(redis_url, tmp_path):
     assert found["derived values"] == 0
 
 
-def test_what_cannot_be_measured_is_unknown_and_the_rest_is_measured(tmp_path):
+def test_sizes_that_cannot_be_measured_are_unknown(tmp_path):
     found = sizes(redis_url="redis://127.0.0.1:1/0", data=tmp_path)
 
     assert found["Redis memory"] == UNKNOWN

@@ -144,7 +144,7 @@ def test_a_worker_that_acknowledged_gets_more(worker: Worker, redis: Redis) -> N
     assert unacknowledged(redis) == (2, 2)
 
 
-def test_what_is_not_acknowledged_goes_back_with_the_connection(
+def test_unacknowledged_messages_return_to_the_queue_when_the_connection_closes(
     worker: Worker, redis: Redis, redis_url: str
 ) -> None:
     worker.send("parse", 5)

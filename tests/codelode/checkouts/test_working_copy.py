@@ -190,7 +190,7 @@ def test_the_error_says_why_a_folder_is_not_a_checkout(work, tmp_path):
         WorkingCopy(checkout_at(work.folder), tmp_path).snapshot()
 
 
-def test_a_checkout_that_goes_or_breaks_is_an_error(work, copy):
+def test_a_checkout_that_is_damaged_or_deleted_is_an_error(work, copy):
     (work.folder / ".git/index").write_bytes(b"broken")
     with pytest.raises(Unavailable, match="index file"):
         copy.snapshot()

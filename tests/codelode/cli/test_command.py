@@ -207,7 +207,7 @@ def test_a_wrong_setting_is_one_line_that_names_the_variable(codelode, monkeypat
     assert answer.err.startswith("codelode: CODELODE_WINDOW='none'")
 
 
-def test_a_defect_of_ours_is_one_line_too(codelode, monkeypatch):
+def test_an_internal_error_is_also_reported_in_one_line(codelode, monkeypatch):
     @click.command()
     def broken() -> None:
         raise KeyError("x")

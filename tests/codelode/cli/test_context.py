@@ -55,7 +55,7 @@ def test_an_empty_context_exits_with_status_one(served, gateway):
     assert (answer.status, answer.out) == (1, "")
 
 
-def test_a_context_as_json(served):
+def test_a_context_can_be_printed_as_json(served):
     found = json.loads(served("context", "retry", "--json").out)
 
     assert found == {
@@ -81,7 +81,7 @@ def test_explain_tells_definitions_and_neighbours(served, gateway):
     assert gateway.requests[0].subject == "src/retry.py"
 
 
-def test_explain_as_json(served):
+def test_an_explanation_can_be_printed_as_json(served):
     found = json.loads(served("explain", "x", "--json").out)
 
     assert found["definitions"][0]["signature"] == "def retry(self):"

@@ -19,7 +19,7 @@ def client(gateway):
         yield connected
 
 
-def test_codelode_itself_is_asked_in_words_by_name_and_by_use(client, gateway):
+def test_codelode_itself_gets_its_own_demo_questions(client, gateway):
     gateway.answer = lambda request: (
         gateway.hits if list(request.filters.paths) == ["codelode/model.py"] else []
     )

@@ -55,7 +55,7 @@ def test_metrics_are_over_all_queries_and_by_group(served, gateway, queries):
     assert found["found"] == 0.5
 
 
-def test_queries_are_asked_of_their_repository_past_the_cache(served, gateway, queries):
+def test_queries_search_their_repository_and_skip_the_cache(served, gateway, queries):
     served("eval", queries, "--preset", "fast")
     served("eval", queries, "--scope", "all", "--set", "rank.ranker=fused")
 
@@ -165,7 +165,7 @@ def test_a_repository_that_is_not_there_is_refused(served, gateway, queries, tmp
     assert "acme/http" in answer.err
 
 
-def test_the_gate_fails_when_too_much_is_lost(served, gateway, queries, tmp_path):
+def test_the_gate_fails_if_quality_drops_too_much(served, gateway, queries, tmp_path):
     gateway.hits = [hit("src/retry.py")]
     saved = str(tmp_path / "result.json")
     assert served("eval", queries, "--save", saved).status == 0

@@ -110,7 +110,7 @@ def test_json_has_every_link(address, codelode):
     }
 
 
-def test_nothing_found_ends_with_one(address, codelode, service):
+def test_without_links_the_status_is_one(address, codelode, service):
     service.links = []
 
     answer = codelode("graph", "a.py", "--server", address)

@@ -332,7 +332,7 @@ def repository(name="acme/http", *, revision="a" * 40, skipped=(0,)):
         (["--all", "--partial"], (0,), "every file is indexed, and was parsed in full"),
     ],
 )
-def test_no_failures_is_good_news_and_tells_what_was_left_out(
+def test_without_failures_the_status_is_zero_and_files_left_out_are_counted(
     served, gateway, options, skipped, told
 ):
     gateway.repositories = [repository(skipped=skipped)]
@@ -342,7 +342,7 @@ def test_no_failures_is_good_news_and_tells_what_was_left_out(
     assert (answer.status, answer.out, answer.err) == (0, "", f"{told}\n")
 
 
-def test_failures_tell_what_was_left_out_beside_them(served, gateway, failed_file):
+def test_failures_also_count_the_files_left_out_on_purpose(served, gateway, failed_file):
     gateway.repositories = [repository(skipped=(8,)), repository("acme/tls", skipped=(2,))]
     gateway.failures = [failed_file]
 

@@ -37,7 +37,7 @@ def test_the_rest_of_a_long_file_is_mentioned(served, gateway):
         ("src/a.py:", "src/a.py:", 0, 0),
     ],
 )
-def test_the_place_says_path_and_lines(served, gateway, place, path, start, end):
+def test_an_argument_gives_path_and_lines(served, gateway, place, path, start, end):
     served("read", place, "--ref", "next")
 
     assert gateway.requests == [

@@ -90,7 +90,7 @@ def test_a_missing_configured_program_is_refused(tmp_path):
         redis_server.locate(str(tmp_path / "none"))
 
 
-def test_no_program_at_all_names_the_remedy(path, monkeypatch):
+def test_without_a_usable_program_the_error_names_the_remedy(path, monkeypatch):
     monkeypatch.setattr(redis_server, "WHEEL", "no_such_package")
     program(path, "redis-server", "Redis server v=5.0.1")
 

@@ -89,7 +89,7 @@ def test_another_text_that_begins_with_a_minus_sign_needs_two_of_them(
     assert len(gateway.requests) == 1
 
 
-def test_nothing_found_ends_with_one_and_prints_nothing(served, gateway):
+def test_without_hits_the_status_is_one_and_nothing_is_printed(served, gateway):
     gateway.hits = []
 
     answer = served("search", "x")
@@ -126,7 +126,7 @@ def test_json_has_exactly_the_documented_keys(served):
     ]
 
 
-def test_json_of_nothing_is_an_empty_list_with_the_notices_and_ends_with_one(served, gateway):
+def test_without_hits_the_json_has_an_empty_list_and_the_notices(served, gateway):
     gateway.hits = []
 
     answer = served("search", "x", "--json")

@@ -44,7 +44,7 @@ def test_a_long_sync_prints_what_it_waits_for(served, gateway, monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["sources sync work --wait", "sources plan work", "plan --all"])
-def test_a_command_that_waits_for_workers_ends_where_there_are_none(
+def test_a_command_that_waits_for_workers_fails_if_there_are_none(
     served, gateway, monkeypatch, command
 ):
     monkeypatch.setattr("codelode.cli.sources._LONG_S", 0.0)

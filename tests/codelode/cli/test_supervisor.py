@@ -273,7 +273,7 @@ def files_of(pid):
     return {link.name: os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()}
 
 
-def test_a_child_that_keeps_dying_shows_its_last_words_and_is_tried_less_often(
+def test_a_child_that_keeps_dying_is_reported_and_restarted_at_growing_intervals(
     supervisor, said, monkeypatch
 ):
     monkeypatch.setattr(supervisor_module, "RESTART_BACKOFF_S", (0.05, 0.2))
@@ -315,7 +315,7 @@ def test_a_child_that_was_ready_is_restarted_even_if_its_settings_are_refused(
     step_until(supervisor, lambda: any("status 78; it starts again" in line for line in said))
 
 
-def test_a_child_that_cannot_start_again_keeps_no_other_from_being_stopped(supervisor, data, said):
+def test_a_child_that_cannot_restart_does_not_prevent_stopping_the_others(supervisor, data, said):
     supervisor.start(child("broken", BROKEN), child("worker", WORKER))
     step_until(supervisor, lambda: said)
     (data / "logs").rename(data / "elsewhere")

@@ -240,7 +240,7 @@ async def test_files_that_are_missing_from_the_index_are_reported(gateway, aroun
     assert text.endswith('more: page="abc"')
 
 
-async def test_nothing_found_is_an_answer_with_a_hint(gateway):
+async def test_without_hits_the_answer_has_a_hint(gateway):
     gateway.hits = []
 
     text = await told(gateway, "search", query="retry")
@@ -340,7 +340,7 @@ async def test_status_shows_the_scopes_with_their_descriptions(gateway):
     assert "scope" not in await told(gateway, "status", repository="acme/http")
 
 
-async def test_status_of_one_repository_is_about_no_other(gateway):
+async def test_status_of_one_repository_omits_all_others(gateway):
     gateway.repositories = [registered("acme/http", files=3), registered("acme/web", files=4)]
 
     text = await told(gateway, "status", repository="acme/web")
@@ -506,7 +506,7 @@ async def test_names_and_code_are_escaped_in_structured_answers_too(gateway):
     }
 
 
-async def test_an_error_is_escaped_too(gateway, codes):
+async def test_errors_are_also_escaped(gateway, codes):
     gateway.fail(codes.NOT_FOUND, f"there is no {HOSTILE}")
 
     assert "\\x1b[31m\\u202e" in await refused(gateway, "search", query="x")

@@ -371,7 +371,7 @@ def test_an_unusable_folder_for_a_backup_is_reported(cluster, folder):
         cluster.save(folder / "mine" / "below")
 
 
-async def test_a_run_that_was_under_way_begins_again(cluster, folder):
+async def test_a_run_that_was_active_during_a_backup_starts_again(cluster, folder):
     cluster.index("a.py")
     run = cluster.plan("a.py", "b.py")
     cluster.ledger.begin(run, ["a.py"], worker="gone", stage="parse")

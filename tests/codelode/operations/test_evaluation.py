@@ -70,7 +70,7 @@ def test_a_hit_without_lines_covers_the_whole_file():
     assert target_ranks(places("a"), [SourceLocation("a", 10, 20)]) == (1,)
 
 
-def test_the_eleventh_hit_is_too_late():
+def test_a_target_at_rank_eleven_counts_as_missed():
     hits = places(*(f"x{i}" for i in range(10)), "a")
     for metric in (ndcg_at_k, reciprocal_rank, precision_at_k, recall_at_k, average_precision):
         assert metric(target_ranks(hits, places("a"))) == 0
@@ -127,7 +127,7 @@ def test_a_category_is_averaged_over_the_repositories_that_have_it():
     assert macro_means(judged, by="language") == {"c": 1.0, "go": 0.5}
 
 
-def test_no_queries_have_no_mean():
+def test_the_mean_of_no_queries_is_nan():
     assert math.isnan(macro_mean([]))
 
 

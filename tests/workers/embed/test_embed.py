@@ -60,7 +60,7 @@ def test_each_file_has_its_rows_in_the_order_of_its_chunks(known):
     np.testing.assert_array_equal(np.concatenate(found), wanted.astype(np.float16))
 
 
-def test_no_files_give_no_vectors(known):
+def test_an_empty_batch_gives_no_vectors(known):
     assert embed([], embedder=Counting(), known=known) == ()
 
 

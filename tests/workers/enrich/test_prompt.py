@@ -98,7 +98,7 @@ def test_a_kept_answer_is_one_plain_line_of_limited_length(answer):
     assert not any(unicodedata.category(char)[0] == "C" for char in text)
 
 
-def test_a_file_is_asked_about_by_its_outline():
+def test_the_prompt_about_a_file_shows_its_outline():
     question, fence = ask("import os\n", language="python", is_file=True)
     assert question.split(f"\n{fence}\n")[1] == "import os"
     assert "the outline of a python file" in question

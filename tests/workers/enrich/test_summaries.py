@@ -75,7 +75,7 @@ def test_a_file_with_one_chunk_needs_no_file_summary(enricher, piece, parsed):
     assert (len(enrich.model.prompts), found.summaries.missing) == (1, 0)
 
 
-def test_the_same_content_as_a_chunk_and_as_a_file_are_two_questions(enricher, piece, parsed):
+def test_the_same_content_is_summarised_separately_as_chunk_and_as_file(enricher, piece, parsed):
     enrich, _ = enricher(lambda prompt: "Is a file." if "outline" in prompt else "Is a chunk.")
     whole = f"{BODY}\n{BODY} again\n"
     halves = [piece(f"{line}\n", line=n) for n, line in enumerate(whole.splitlines(), 1)]
@@ -131,7 +131,7 @@ def test_a_self_explanatory_chunk_is_not_summarised(enricher, piece, parsed):
     assert enrich.model.prompts == []
 
 
-def test_no_files_give_no_summaries(enricher):
+def test_an_empty_batch_gives_no_summaries(enricher):
     enrich, _ = enricher()
     assert enrich("run", [], importers={}) == ()
 
@@ -162,7 +162,7 @@ def test_another_model_writes_its_own_summaries(enricher, piece, parsed):
     assert again("run", file, importers={})[0].summaries.chunks == ("Says it another way.",)
 
 
-def test_the_budget_goes_to_what_is_most_wanted(enricher, piece, parsed):
+def test_the_budget_goes_to_the_most_important_chunks(enricher, piece, parsed):
     enrich, _ = enricher(lambda prompt: "Loads " + prompt.split("@")[1] + " twice.", per_run=6)
     file = parsed(
         piece(f"@block@ {BODY}", Kind.BLOCK),

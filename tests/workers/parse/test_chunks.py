@@ -370,7 +370,7 @@ def test_a_divided_function_of_a_notebook_overlaps_with_the_lines_before_it():
     assert all("compute_something_long" in overlap for overlap in others)
 
 
-def test_blank_lines_end_the_chunk_before():
+def test_blank_lines_belong_to_the_chunk_before_them():
     pieces = parse_text(function("a", 40) + "\n\n\n" + function("b", 40))
     assert pieces[1].content.startswith("def b")
 

@@ -301,7 +301,7 @@ def test_a_chunk_has_the_hierarchy_and_the_type_of_its_block(path, text, expecte
     assert (piece.symbol, piece.block_type) == expected
 
 
-def test_a_chunk_inside_blocks_names_the_innermost_that_fills_it():
+def test_a_chunk_is_named_after_the_innermost_block_around_all_of_it():
     steps = "      - run: make something that takes a while\n" * 120
     text = f"jobs:\n  build:\n    runs-on: x\n    steps:\n{steps}"
     last = parse(text.encode(), path=".github/workflows/a.yml").pieces[-1]
@@ -360,7 +360,7 @@ def test_generated_templates_are_read_in_time(text):
         ("config.yaml", None),
     ],
 )
-def test_the_path_tells_the_family(path, family):
+def test_the_path_determines_the_family(path, family):
     assert family_of(path) is family
 
 

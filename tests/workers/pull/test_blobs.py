@@ -68,7 +68,7 @@ def test_the_listing_names_every_entry(pulled, blobs):
 
 
 @pytest.mark.slow
-def test_a_content_of_megabytes_is_read_whole(source, mirrors, repository, blobs):
+def test_a_content_of_several_megabytes_is_read_completely(source, mirrors, repository, blobs):
     large = RANDOM.randbytes(5_000_000)
     source.commit({"large": large})
     mirrors.sync(repository)

@@ -65,7 +65,7 @@ def test_every_exception_of_the_libraries_is_mapped(error):
     ],
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
-def test_an_exception_becomes_what_can_be_done_about_it(exc, expected):
+def test_an_exception_becomes_the_error_for_what_the_caller_can_do(exc, expected):
     error = raised(exc)
     assert type(error) is expected
     assert str(error).startswith("the server ")

@@ -129,7 +129,7 @@ def test_the_path_counts_more_than_a_line_of_code(embedder):
     assert under @ query > beside @ query + 0.02
 
 
-def test_a_text_past_the_bound_counts_by_its_beginning(embedder):
+def test_a_text_beyond_the_limit_is_embedded_by_its_beginning(embedder):
     beginning = "alpha beta " * (MAX_TOKENS // 2)
     whole = embedder.embed_query(beginning + "gamma delta " * 1_000)
     np.testing.assert_allclose(whole, embedder.embed_query(beginning), atol=1e-6)
@@ -153,7 +153,7 @@ def test_a_query_is_pooled_like_a_document_without_a_title(embedder, text):
     np.testing.assert_allclose(query, document, atol=1e-6)
 
 
-def test_repeats_count_less_each_time(embedder):
+def test_each_repetition_of_a_word_counts_less(embedder):
     once, often = (cosine(embedder, "parser", "parser " * n + "socket") for n in (1, 50))
     twice_as_often = cosine(embedder, "parser", "parser " * 100 + "socket")
     assert once < often < twice_as_often
