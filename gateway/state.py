@@ -222,6 +222,7 @@ class Analysis:
     verbatim: str = ""  # the query, if a chunk may contain it as it is written; else empty
     key: str = ""  # the query, if it may be a flag, an option, a variable, or a short message
     url_path: tuple[str, ...] = ()  # the parts of the URL path that the query is
+    url_method: str = ""  # the method before it: `GET`
     lines: tuple[str, ...] = ()  # the lines of a query of several lines, without indentation
     used: str = ""  # the name whose users the query asks for, if any
     message: tuple[str, ...] = ()  # the words of the query, if it looks like a message

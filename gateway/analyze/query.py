@@ -64,7 +64,7 @@ _SHORT_MESSAGE = re.compile(r"[A-Za-z][\w'-]* [\w'-]{2,}")
 #: Matches a URL path, perhaps after a method or with its host and parameters:
 #: `GET https://host/users/123?page=2`.
 _URL_PATH = re.compile(
-    r"(?:[A-Z]{3,7}\s++)?(?:https?://[\w.:-]++)?(?P<path>(?:/[\w.~%@+-]++)++)/?(?:[?#]\S*+)?"
+    r"(?:(?P<method>[A-Z]{3,7})\s++)?(?:https?://[\w.:-]++)?(?P<path>(?:/[\w.~%@+-]++)++)/?(?:[?#]\S*+)?"
 )
 
 #: Quotation marks that may have been copied with a message.
@@ -125,6 +125,7 @@ def analysis(text: str) -> Analysis:
         verbatim=verbatim(text),
         key=key(text),
         url_path=url_path(text),
+        url_method=url_method(text),
         lines=lines(text),
         message=message(text),
         is_change=_CHANGE.match(text.lstrip()) is not None,
@@ -170,6 +171,12 @@ def url_path(text: str) -> tuple[str, ...]:
     """Return the parts of the URL path that the text is: `GET /users/123` → `users`, `123`."""
     found = _URL_PATH.fullmatch(text.strip().strip(_QUOTES))
     return tuple(found["path"].split("/")[1:]) if found else ()
+
+
+def url_method(text: str) -> str:
+    """Return the method of the request that the text is: `GET /users/123` → `GET`."""
+    found = _URL_PATH.fullmatch(text.strip().strip(_QUOTES))
+    return (found["method"] or "") if found else ""
 
 
 def lines(text: str) -> tuple[str, ...]:

@@ -12,9 +12,9 @@ import numpy as np
 
 from codelode.model import Category, Chunk, Kind
 from codelode.names import Names, is_constructor
-from gateway.rank import routes
 from gateway.rank.paths import MAX_DEPTH
 from gateway.rank.query_group import Numbers, QueryGroup, Scores
+from gateway.routes import declared
 from gateway.state import QueryKind
 
 Feature = Callable[[QueryGroup], Scores]
@@ -152,10 +152,12 @@ def route(group: QueryGroup) -> Scores:
 
     Also 0 for a test if another file declares it.
     """
-    path = group.analysis.url_path
+    path, method = group.analysis.url_path, group.analysis.url_method
     if not path:
         return np.zeros(len(group.candidates))
-    found = np.fromiter((routes.declared(path, chunk.content) for chunk in group.chunks), float)
+    found = np.fromiter(
+        (declared(path, chunk.content, method=method) for chunk in group.chunks), float
+    )
     return group.outside_tests(found)
 
 

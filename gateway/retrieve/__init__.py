@@ -17,6 +17,7 @@ from gateway.options import Mode
 from gateway.retrieve.frames import of_frames
 from gateway.retrieve.hybrid import KEYWORDS_ONLY, candidates, embed
 from gateway.retrieve.occurrence import checked
+from gateway.retrieve.route import with_routes
 from gateway.retrieve.source import with_source
 from gateway.retrieve.staged import staged
 from gateway.retrieve.texts import with_texts
@@ -32,6 +33,7 @@ async def retrieve(state: SearchState, backends: Backends) -> SearchState:
     if state.query.texts is not None:
         return await with_texts(state, state.query.texts, backends)
     state = await with_source(state, backends)
+    state = await with_routes(state, backends)
     return await checked(state, vector, backends)
 
 

@@ -372,3 +372,38 @@ async def test_the_source_of_a_message_is_found_inside_the_filters_alone(
     state = await retrieve(await analyze(SearchState(asked), backends), backends)
 
     assert [one.chunk.path for one in state.candidates] == ["src/a.go"]
+
+
+async def test_the_route_of_a_url_path_is_found_among_many_chunks_with_its_words(
+    index, backends, make_chunk
+):
+    index(*(make_chunk(f"src/{n}.rb", f"orders pause orders pause {n}") for n in range(40)))
+    index(make_chunk("routes.rb", "resources :orders do\n  post :pause\nend\n" + "# x " * 500))
+    index(make_chunk("docs/a.md", "/orders/1/pause", category=Category.DOCS))
+    asked = query("POST /api/v3/orders/f618072a/pause", window=10, max_chunks=10)
+
+    state = await retrieve(await analyze(SearchState(asked), backends), backends)
+
+    assert "routes.rb" in {one.chunk.path for one in state.candidates}
+
+
+async def test_the_last_word_of_a_url_path_may_be_a_value(index, backends, make_chunk):
+    index(*(make_chunk(f"src/{n}.rb", f"profiles of jake {n}") for n in range(40)))
+    index(make_chunk("routes.rs", '.route("/api/profiles/:name", get(show))' + " // x" * 500))
+    asked = query("/api/profiles/jake", window=10, max_chunks=10)
+
+    state = await retrieve(await analyze(SearchState(asked), backends), backends)
+
+    assert "routes.rs" in {one.chunk.path for one in state.candidates}
+
+
+async def test_the_route_of_a_url_path_is_found_inside_the_filters_alone(
+    index, backends, make_chunk
+):
+    index(make_chunk("routes.rb", "resources :orders"))
+    index(make_chunk("src/a.rb", "all orders"))
+    asked = query("/orders/1", filters=Filters(paths=("src/**",)))
+
+    state = await retrieve(await analyze(SearchState(asked), backends), backends)
+
+    assert [one.chunk.path for one in state.candidates] == ["src/a.rb"]
