@@ -336,6 +336,11 @@ LANGUAGES: tuple[Language, ...] = (
     _row("heex", ".heex .leex", "<!-- -->"),
     _row("gotmpl", ".tpl .gotmpl", "{{/* */}}", aliases="go-template", grammar=None),
     _row("twig", ".twig", "{# #}"),
+    _row(
+        "template",
+        ".eex .ftl .handlebars .hbs .j2 .jinja .jinja2 .liquid .mustache .njk .stub .tmpl .tt .vm",
+        grammar=None,
+    ),
     _row("css", ".css .pcss .postcss", "/* */"),
     _row("scss", ".scss", "// /* */"),
     _row("less", ".less", "// /* */", grammar=None),

@@ -46,6 +46,16 @@ _BY_FILENAME = {name: language for language in LANGUAGES for name in language.fi
 _BY_ALIAS = {alias: language for language in LANGUAGES for alias in language.aliases}
 _BY_INTERPRETER = {name: language for language in LANGUAGES for name in language.interpreters}
 
+#: Suffixes of templates from which other files are made, and of samples that are copied.
+_TEMPLATES = (
+    *(".eex", ".erb", ".ejs", ".ftl", ".gotmpl", ".handlebars", ".hbs", ".j2", ".jinja"),
+    *(".jinja2", ".liquid", ".mustache", ".njk", ".stub", ".template", ".tmpl", ".tpl", ".tt"),
+    *(".vm", ".dist", ".example", ".in", ".sample"),
+)
+
+#: Languages of pages and mails. Their templates may be in a language of its own, such as ERB.
+_PAGES = frozenset({"html", "xml", "text"})
+
 _SHEBANG = re.compile(rb"#!\s*(?:\S*/)?(?:env\s+(?:-\S+\s+|\w+=\S*\s+)*(?:\S*/)?)?([\w+-]+)")
 _CPP_HEAD = re.compile(
     rb"^[^\S\n]*+(?:namespace\b[^;.{]{0,200}\{|template\s*<|class\s+(?:\w+\s+){0,2}\w+\s*[:{;]"
@@ -66,7 +76,7 @@ def detect(path: str, head: bytes = b"") -> Language:
     `head`, the beginning of the content, decides about `.h`, `.m` and `.ts`; without it they
     are C, Objective-C and TypeScript.
     """
-    name = path.rsplit("/", 1)[-1]
+    name = _made(path).rsplit("/", 1)[-1]
     found = _by_name(name) or _by_shebang(head) or TEXT
     return _settle(name.lower(), found, head)
 
@@ -77,6 +87,22 @@ def resolve(name_or_alias: str) -> str | None:
     extension = asked if asked.startswith(".") else f".{asked}"
     found = BY_NAME.get(asked) or _BY_ALIAS.get(asked) or _BY_EXTENSION.get(extension)
     return found.name if found else None
+
+
+def _made(path: str) -> str:
+    """Return the path of the file that is made from a template: `mix.exs.eex` → `mix.exs`.
+
+    Other paths are returned as they are, and so is that of a page if its template is in a language
+    of its own, such as `show.html.erb`.
+    """
+    inner = path
+    while inner.lower().endswith(_TEMPLATES):
+        inner = inner.rpartition(".")[0]
+    if inner == path:
+        return path
+    made, own = (_by_name(one.rpartition("/")[2]) for one in (inner, path))
+    is_page = made is not None and made.name in _PAGES
+    return path if made is None or (is_page and own and own.grammar) else inner
 
 
 def _by_name(name: str) -> Language | None:
@@ -235,9 +261,11 @@ _API_PAGE = re.compile(
 def category(path: str, head: str = "", *, language: Language | None = None) -> Category:
     """Return what a file is for: vendored, generated, test, docs, configuration, else source.
 
-    The first category that applies counts. `head` is the start of the content: it may hold a
-    generated-marker, and decides between languages of one extension if `language` is not given.
+    The first category that applies counts. A template counts as the file that it makes. `head` is
+    the start of the content: it may hold a generated-marker, and decides between languages of one
+    extension if `language` is not given.
     """
+    path = _made(path)
     by_path = _category_by_path(path)
     if by_path is Category.VENDORED:
         return by_path
@@ -299,13 +327,14 @@ def traits(path: str) -> str:
     Files with equal contents and equal traits have the same language and category, wherever they
     are. Traits are part of the cache key of a parse, which depends on nothing else of the path.
     """
-    name = path.lower().rsplit("/", 1)[-1]
-    by_name = _by_name(path.rsplit("/", 1)[-1])
+    made = _made(path)
+    name = made.lower().rsplit("/", 1)[-1]
+    by_name = _by_name(made.rsplit("/", 1)[-1])
     return " ".join(
         (
             by_name.name if by_name else "-",
             name.rpartition(".")[2] if "." in name else "-",
-            _category_by_path(path) or "-",
+            _category_by_path(made) or "-",
             "docs" if _may_hold_docs(path) else "-",
             "lock" if is_lock_file(path) else "-",
             "generated" if is_generated(path) else "-",

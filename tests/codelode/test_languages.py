@@ -43,6 +43,22 @@ def test_names_and_aliases_resolve_to_one_language_each():
         ("A.JAVA", b"", "java"),
         ("a.C", b"", "cpp"),
         ("a.c", b"", "c"),
+        ("config/runtime.exs.eex", b"", "elixir"),
+        ("templates/app.rb.tt", b"", "ruby"),
+        ("deploy/app.yaml.j2", b"", "yaml"),
+        ("main.go.tmpl", b"", "go"),
+        ("config.h.in", b"#include <vector>\n", "cpp"),
+        ("config.ts.example", b"", "typescript"),
+        (".env.example", b"", "properties"),
+        ("new.html.heex.eex", b"", "heex"),
+        ("index.html.j2", b"", "html"),
+        ("show.html.erb", b"", "erb"),
+        ("feed.xml.erb", b"", "erb"),
+        ("mail.text.erb", b"", "erb"),
+        ("model.stub", b"", "template"),
+        ("card.hbs", b"", "template"),
+        (".erb", b"", "erb"),
+        ("MANIFEST.in", b"", "text"),
         ("Dockerfile", b"", "dockerfile"),
         ("docker/Dockerfile.dev", b"", "dockerfile"),
         ("Makefile.am", b"", "make"),
@@ -104,6 +120,8 @@ CATEGORIES = {
         lib/changelog.rb bin/contributors.js src/main/java/com/acme/external/Client.java
         contests/round.py
         podspec.gen.py scripts/release.sh lib/contest/Round.kt
+        templates/router.ex.eex lib/generators/model.rb.tt views/card.hbs stubs/model.stub
+        views/show.html.erb deploy/run.sh.tmpl local_settings.py.example
         lib/bats-core/test_functions.bash packages/vitest/src/node/test-run.ts lib/test.js
     """,
     Category.TEST: """
@@ -116,6 +134,7 @@ CATEGORIES = {
         core/test-fixtures/Data.kt base/cord_test_helpers.h base/random_test_util.cc
         tests/fixtures/vendor/a.php test/mocks/node_modules/a/package.json
         src/test/java/org/acme/external/A.java
+        templates/auth_test.exs.eex templates/model_spec.rb.tt
         test-run.js bin/test_all.sh src/test_parser.py src/test/test-run.ts lib/test-run.test.ts
         ui-tests/src/test-run.ts
     """,
@@ -130,13 +149,14 @@ CATEGORIES = {
     """,
     Category.DOCS: """
         README.md LICENSE docs/conf.py CHANGELOG doc/man.md a.rst guide.adoc CONTRIBUTING.md
+        templates/README.md.tt docs/a.html.j2
         docs/img/a.svg LICENSE.txt README.ja.md security.md HISTORY.rst NOTICE src/changes.xml
     """,
     Category.CONFIGURATION: """
         buf.gen.yaml proto/buf.gen.yml
         config.yaml package.json pyproject.toml Dockerfile Makefile CMakeLists.txt .eslintrc.js
         .php-cs-fixer.php .formatter.exs .mailmap a.gemspec A.podspec pkg/BUILD.bazel flake.nix
-        config/security.yaml
+        config/security.yaml deploy/app.yaml.j2 templates/mix.exs.eex theme.gemspec.erb .env.example
         .github/workflows/ci.yml setup.py vite.config.ts build.gradle.kts pom.xml .editorconfig
     """,
 }
