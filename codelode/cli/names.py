@@ -170,6 +170,7 @@ def callers(
             "callers": [*map(asdict, calling)],
             "notices": found.notices,
             "took_ms": found.took_ms,
+            "coverage": [*map(asdict, found.coverage)],
         }
         click.echo(printing.to_json(shown))
     else:

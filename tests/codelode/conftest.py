@@ -228,7 +228,10 @@ class CannedGateway(index_pb2_grpc.IndexServiceServicer, search_pb2_grpc.SearchS
     def ListReferences(self, request, context):
         self._note(request, context)
         return search_pb2.ListReferencesResponse(
-            references=self.uses if self.hits else [], notices=["cut: raise `limit`"], took_ms=1.5
+            references=self.uses if self.hits else [],
+            notices=["cut: raise `limit`"],
+            took_ms=1.5,
+            coverage=AROUND["coverage"],
         )
 
     def ListScopes(self, request, context):

@@ -120,6 +120,15 @@ def test_json_has_all_fields_of_a_caller(gateway, run):
         ],
         "notices": ["cut: raise `limit`"],
         "took_ms": 1.5,
+        "coverage": [
+            {
+                "repository": "acme/http",
+                "ref": "main",
+                "revision": "a" * 40,
+                "pending": 3,
+                "failed": 1,
+            }
+        ],
     }
 
 
