@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 #: Part of every cache key of a parse; raise it whenever any input could parse differently.
-PARSER_VERSION = "20"
+PARSER_VERSION = "21"
 
 #: Number of bytes at the start of a file by which its language is detected. A header of C++ may
 #: begin with a licence and pages of comments.

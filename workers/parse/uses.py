@@ -2,7 +2,8 @@
 
 The queries use the vocabulary of tree-sitter tags and capture the identifier itself:
 `@reference.call`, `@reference.member` (a call with a receiver), `@reference.class` and
-`@reference.implementation`. A name counts once per kind and file, with the lines where it is used.
+`@reference.implementation`. What `@reference.none` captures is not a use, whatever else captures
+it. A name counts once per kind and file, with the lines where it is used.
 It is resolved to a definition when it is queried, by the symbol table and the imports of that time.
 A name that an import gives (`renames`) is stored as the name of the definition, with its spelling
 in the file. The text before a member shows whether it belongs to the code's own object.
@@ -36,6 +37,7 @@ _CALL, _MEMBER, _OF_OWN = (
 )
 #: A name before parentheses among the loose tokens that a macro gets.
 _TOKEN = "reference.token"
+_NONE = "reference.none"
 _LABELS = frozenset({*_KINDS, _TOKEN})
 _OBJECTS = (_CALL, _MEMBER)  # `Self::load()` is captured as a call
 
@@ -59,9 +61,12 @@ def distinct(
 ) -> tuple[Reference, ...]:
     """Return the distinct uses by kind and name, those under another name last."""
     lines: dict[_Use, set[int]] = defaultdict(set)
+    none = {node.start_byte for captures in captured for node in captures.get(_NONE, ())}
     for captures in captured:
         for label in _LABELS.intersection(captures):
             for node in captures[label]:
+                if node.start_byte in none:
+                    continue
                 kind = _kind(label, data, node.start_byte)
                 for name, written in _meanings(node, data, renames) if kind else ():
                     lines[written, kind, name].add(node.start_point.row + 1)

@@ -183,3 +183,24 @@ def test_the_calls_of_real_files_are_those_that_python_reads():
         named = {name for name in map(name_at, calls) if name is not None}
         expected = {(name, n) for name, n in named if name.encode() not in _COMMON and name[1:]}
         assert found == expected, path
+
+
+def test_heads_of_definitions_in_elixir_are_not_calls():
+    text = (
+        "defmodule A do\n"
+        "  @spec get(t, k) :: v when k: atom\n"
+        "  @callback put(t) :: t\n"
+        "  def get(t, k) when is_atom(k), do: fetch(t, k)\n"
+        "  def put(t), do: get(t, :a)\n"
+        "  @impl true\n"
+        "  defp fetch(t, k), do: t[k]\n"
+        "end\n"
+    )
+
+    found = parse(text.encode(), path="a.ex").references
+
+    assert {(one.name, one.lines) for one in found} == {
+        ("fetch", (4,)),
+        ("get", (5,)),
+        ("is_atom", (4,)),
+    }

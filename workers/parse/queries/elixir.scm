@@ -39,3 +39,20 @@
 (call target: (identifier) @reference.call)
 (call target: (dot right: (identifier) @reference.member))
 (binary_operator operator: "|>" right: (identifier) @reference.call)
+
+; heads of definitions, attributes such as `@spec`, and their keywords are calls by form alone
+(call
+  target: (identifier) @_keyword @reference.none
+  (arguments . [
+    (call target: (identifier) @reference.none)
+    (binary_operator left: (call target: (identifier) @reference.none) operator: "when")
+    (alias)
+  ]?)
+  (#match? @_keyword "^def"))
+(unary_operator operator: "@" operand: (call target: (identifier) @reference.none))
+(unary_operator operator: "@" operand: (call (arguments . [
+  (binary_operator left: (call target: (identifier) @reference.none) operator: "::")
+  (binary_operator
+    left: (binary_operator left: (call target: (identifier) @reference.none) operator: "::")
+    operator: "when")
+])))
