@@ -13,8 +13,6 @@ import random
 import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from sys import intern
 from typing import Any, TypeVar, cast
 
 import redis
@@ -23,6 +21,20 @@ from codelode import estimates
 from codelode.access import Label, Visibility
 from codelode.backends.redis import scripts
 from codelode.backends.redis.connection import translated
+from codelode.backends.redis.ledger_codec import (
+    flat_records,
+    parse_advance,
+    parse_groups,
+    parse_item,
+    parse_label,
+    parse_record,
+    parse_refs,
+    parse_repository,
+    parse_run,
+    parse_url,
+    pinned,
+    rows,
+)
 from codelode.covers import Grouped, Groups
 from codelode.errors import NotFound
 from codelode.estimates import Estimate
@@ -37,12 +49,8 @@ from codelode.ledger import (
     WorkItem,
 )
 from codelode.model import (
-    BlobId,
-    FilePatterns,
     FileRecord,
     FileState,
-    HealthStatus,
-    LanguageHealth,
     RefName,
     RefStatus,
     Repository,
@@ -68,9 +76,6 @@ RUNS_KEPT = 1000
 
 #: Number of older runs that are examined, to be forgotten, whenever a run is created.
 RUNS_TRIMMED = 5
-
-#: Defaults of a record's values; records of older releases lack the last ones.
-_NO_RECORD = ("", "", "", "", "", 0, 0, 0, 0, 0)
 
 T = TypeVar("T")
 
@@ -115,7 +120,7 @@ class RedisLedger:
     # Catalog
 
     def register(self, repository: Repository) -> None:
-        value = json.dumps([repository.url, repository.default_ref, _pinned(repository)])
+        value = json.dumps([repository.url, repository.default_ref, pinned(repository)])
         with translated():
             self._client.hset(self._key("repositories"), repository.name, value)
 
@@ -139,12 +144,12 @@ class RedisLedger:
                 ("HKEYS", self._key("repositories")), ("HGETALL", self._key("labels"))
             )
         labels = scripts.pairs(flat)
-        return {RepositoryName(name.decode()): _label(labels.get(name)) for name in names}
+        return {RepositoryName(name.decode()): parse_label(labels.get(name)) for name in names}
 
     def urls(self) -> Mapping[RepositoryName, str]:
         with translated():
             found: Any = self._client.hgetall(self._key("repositories"))
-        return {RepositoryName(name.decode()): _url(value) for name, value in found.items()}
+        return {RepositoryName(name.decode()): parse_url(value) for name, value in found.items()}
 
     def set_access_globs(self, lists: Sequence[tuple[str, ...]]) -> None:
         with translated():
@@ -158,12 +163,12 @@ class RedisLedger:
     def groups(self) -> Mapping[RepositoryName, Grouped]:
         with translated():
             found: Any = self._client.hgetall(self._key("groups"))
-        return {RepositoryName(name.decode()): _grouped(value) for name, value in found.items()}
+        return {RepositoryName(name.decode()): parse_groups(value) for name, value in found.items()}
 
     def groups_of(self, name: RepositoryName) -> Groups:
         with translated():
             found: Any = self._client.hget(self._key("groups"), name)
-        return _grouped(found or b"").written
+        return parse_groups(found or b"").written
 
     def suspend_groups(self, names: Sequence[RepositoryName]) -> None:
         for some in _batches(names):
@@ -186,7 +191,7 @@ class RedisLedger:
         with translated():
             columns = self._snapshot(*(("HMGET", self._key(table), *names) for table in _CATALOG))
         for name, value, *rest in zip(names, *columns, strict=True):
-            yield _repository(name, value, *rest) if value else None
+            yield parse_repository(name, value, *rest) if value else None
 
     def names(self) -> tuple[RepositoryName, ...]:
         with translated():
@@ -198,7 +203,7 @@ class RedisLedger:
             tables = self._snapshot(*(("HGETALL", self._key(table)) for table in _CATALOG))
         found, *rest = map(scripts.pairs, tables)
         return tuple(
-            _repository(RepositoryName(name.decode()), value, *(one.get(name) for one in rest))
+            parse_repository(RepositoryName(name.decode()), value, *(one.get(name) for one in rest))
             for name, value in sorted(found.items())
         )
 
@@ -212,12 +217,12 @@ class RedisLedger:
             for name in names:
                 pipe.hget(self._key("repositories"), name)
                 pipe.hgetall(self._key(f"refs:{name}"))
-            heads = list(zip(names, _rows(pipe.execute(), 2), strict=True))
+            heads = list(zip(names, rows(pipe.execute(), 2), strict=True))
             for name, (_, refs) in heads:
                 for ref in refs:
                     pipe.hgetall(self._key(f"counts:{name}:{ref.decode()}"))
             counts = iter(pipe.execute())
-        return tuple(_refs(name, head, counts) for name, head in heads)
+        return tuple(parse_refs(name, head, counts) for name, head in heads)
 
     def ref_counts(self, names: Sequence[RepositoryName]) -> Mapping[RefName, int]:
         found = Counter[RefName]()
@@ -314,7 +319,7 @@ class RedisLedger:
     def run(self, run: RunId) -> Run | None:
         with translated():
             fields = cast("dict[bytes, bytes]", self._client.hgetall(self._key(f"run:{run}")))
-        return _run(fields) if fields else None
+        return parse_run(fields) if fields else None
 
     def recent(self, visible: Visibility, *, limit: int = 20) -> tuple[Run, ...]:
         indexes = (
@@ -327,7 +332,7 @@ class RedisLedger:
             found = [(at, id.decode()) for part in pipe.execute() for id, at in part]
             for _, run in sorted(found, reverse=True)[:limit]:
                 pipe.hgetall(self._key(f"run:{run}"))
-            return tuple(_run(fields) for fields in pipe.execute() if fields)
+            return tuple(parse_run(fields) for fields in pipe.execute() if fields)
 
     def claim(self, run: RunId, *, worker: str) -> int:
         return int(self._run_script("claim", run, worker))
@@ -381,8 +386,8 @@ class RedisLedger:
             flat = [part for item in items for part in (item.path, item.blob, item.size_bytes)]
             self._run_script("plan_items", run, is_rebuild, *flat)
         for records in _batches(manifest.skipped):
-            self._run_script("plan_records", run, *_flat(records))
-        chosen = (_pinned(manifest), manifest.replaces or "")
+            self._run_script("plan_records", run, *flat_records(records))
+        chosen = (pinned(manifest), manifest.replaces or "")
         becomes = chosen if manifest.makes_default else ("", "")
         counts = (self._window, len(manifest.skipped))
         share = ("1" if manifest.is_bulk else "", manifest.share.weight)
@@ -390,7 +395,7 @@ class RedisLedger:
 
     def unsent(self, run: RunId) -> Advance | None:
         found = self._run_script("unsent", run)
-        return _advance(found) if found else None
+        return parse_advance(found) if found else None
 
     def mark_sent(self, run: RunId) -> None:
         self._run_script("mark_sent", run)
@@ -421,7 +426,7 @@ class RedisLedger:
             self._run_script("put_off", run, worker, int(for_s * 1000), reason, *paths)
 
     def done(self, run: RunId, records: Sequence[FileRecord]) -> Advance:
-        return self._advance("done", run, self._window, *_flat(records))
+        return self._advance("done", run, self._window, *flat_records(records))
 
     def heartbeat(self, worker: str) -> None:
         self._run_script("heartbeat", worker, self._worker_ttl_ms)
@@ -434,8 +439,8 @@ class RedisLedger:
         busy = [stage for stage, messages in waiting.items() if messages]
         flat = self._run_script("reap", self._requeue_ms, self._lease_ms, *busy)
         found: dict[RunId, list[WorkItem]] = {}
-        for run, *item in _rows(flat, 5):
-            found.setdefault(RunId(run.decode()), []).append(_item(item))
+        for run, *item in rows(flat, 5):
+            found.setdefault(RunId(run.decode()), []).append(parse_item(item))
         return {run: tuple(items) for run, items in found.items()}
 
     # Files
@@ -444,7 +449,7 @@ class RedisLedger:
         with translated():
             key = self._key(f"files:{repository}:{ref}")
             for path, value in self._client.hscan_iter(key, count=1000):
-                yield _record(path.decode(), value)
+                yield parse_record(path.decode(), value)
 
     def with_state(
         self, repository: RepositoryName, *states: FileState
@@ -474,7 +479,7 @@ class RedisLedger:
                 self._client.hmget(self._key(f"files:{repository}:{ref}"), list(paths)),
             )
         return {
-            path: _record(path, value)
+            path: parse_record(path, value)
             for path, value in zip(paths, values, strict=True)
             if value is not None
         }
@@ -500,7 +505,7 @@ class RedisLedger:
             return self._scripts[name](keys=[self._prefix], args=list(args))
 
     def _advance(self, script: str, *args: str | int) -> Advance:
-        return _advance(self._run_script(script, *args))
+        return parse_advance(self._run_script(script, *args))
 
     def _existing(self, run: RunId) -> Run:
         found = self.run(run)
@@ -532,177 +537,3 @@ class RedisLedger:
 def _batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
     for start in range(0, len(values), BATCH):
         yield values[start : start + BATCH]
-
-
-def _rows(flat: Sequence[T], width: int) -> Iterator[Sequence[T]]:
-    for start in range(0, len(flat), width):
-        yield flat[start : start + width]
-
-
-def _advance(reply: Sequence[Any]) -> Advance:
-    flat, is_over, following = reply
-    return Advance(
-        items=tuple(_item(row) for row in _rows(flat, 4)),
-        is_over=bool(is_over),
-        next_run=RunId(following.decode()) if following else None,
-    )
-
-
-def _item(row: Sequence[bytes]) -> WorkItem:
-    path, blob, size, stage = (value.decode() for value in row)
-    return WorkItem(path, BlobId(blob), int(size), stage)
-
-
-def _flat(records: Iterable[FileRecord]) -> list[str]:
-    return [part for record in records for part in (record.path, _dump(record))]
-
-
-def _dump(record: FileRecord) -> str:
-    return json.dumps(
-        [
-            record.blob,
-            record.state,
-            record.reason,
-            record.language,
-            record.health or "",
-            record.chunks,
-            record.summaries,
-            record.summaries_missing,
-            1,  # the record is in the counts of health
-            int(record.is_due),
-        ]
-    )
-
-
-def _record(path: str, value: bytes) -> FileRecord:
-    stored: list[Any] = json.loads(value)
-    stored += _NO_RECORD[len(stored) :]
-    blob, state, reason, language, health, chunks, made, missing, _, is_due = stored
-    return FileRecord(
-        path=path,
-        blob=blob,
-        state=FileState(state),
-        reason=reason,
-        language=language,
-        health=HealthStatus(health) if health else None,
-        chunks=chunks,
-        summaries=made,
-        summaries_missing=missing,
-        is_due=bool(is_due),
-    )
-
-
-def _repository(
-    name: RepositoryName,
-    value: bytes,
-    include: bytes | None = None,
-    exclude: bytes | None = None,
-    label: bytes | None = None,
-) -> Repository:
-    url, default_ref, *pinned = json.loads(value)
-    patterns = FilePatterns(_patterns(include), _patterns(exclude))
-    return Repository(
-        name,
-        url,
-        default_ref,
-        patterns,
-        is_pinned=pinned in ([1], [2]),
-        follows_default=pinned == [2],
-        label=_label(label),
-    )
-
-
-def _pinned(made: Repository | FileManifest) -> int:
-    """Return how the default ref was chosen: 0, or 1 if it is pinned, or 2 if it also follows."""
-    return made.is_pinned + made.follows_default
-
-
-@lru_cache(maxsize=1 << 16)  # parsing 10,000 takes 20 ms, and gateways ask twice a second
-def _url(value: bytes) -> str:
-    return str(json.loads(value)[0])
-
-
-def _label(value: bytes | None) -> Label | None:
-    return Label(value.decode()) if value else None
-
-
-def _patterns(value: bytes | None) -> tuple[str, ...]:
-    return tuple(json.loads(value)) if value else ()
-
-
-def _refs(
-    name: RepositoryName, head: Sequence[Any], counts: Iterator[Mapping[bytes, bytes]]
-) -> tuple[RefStatus, ...]:
-    """Build the statuses of the refs of a repository from the replies of both round trips."""
-    known, refs = head
-    default = _repository(name, known).default_ref if known else ""
-    statuses = [
-        _ref_status(RefName(ref.decode()), value, next(counts)) for ref, value in refs.items()
-    ]
-    return tuple(sorted(statuses, key=lambda status: (status.ref != default, status.ref)))
-
-
-def _ref_status(ref: RefName, value: bytes, counts: Mapping[bytes, bytes]) -> RefStatus:
-    revision, fingerprint, is_clean, indexed_ms, *more = json.loads(value)
-    return RefStatus(
-        ref=ref,
-        indexed=Revision(revision) if revision else None,
-        fingerprint=fingerprint,
-        is_clean=bool(is_clean),
-        files=int(counts.get(b"indexed", 0)),
-        skipped=int(counts.get(b"skipped", 0)),
-        failed=int(counts.get(b"failed", 0)),
-        pending=int(counts.get(b"pending", 0)),
-        chunks=int(counts.get(b"chunks", 0)),
-        indexed_at=indexed_ms / 1000,
-        summaries_missing=int(counts.get(b"summaries_missing", 0)),
-        health=_health(counts),
-        patterns=more[0] if more else "",
-        committed_at=float(more[1]) if len(more) > 1 else 0.0,
-    )
-
-
-def _grouped(stored: bytes) -> Grouped:
-    """Parse groups; if they are suspended, `?` and the former ones follow."""
-    written, mark, former = stored.decode().partition("?")
-    # Many repositories share a group, and each of these texts.
-    groups, before = (tuple(map(intern, some.split())) for some in (written, former))
-    return Grouped(groups, before if mark else None)
-
-
-def _health(counts: Mapping[bytes, bytes]) -> tuple[LanguageHealth, ...]:
-    """Parse the counts named `health STATUS LANGUAGE`."""
-    found: dict[str, dict[str, int]] = {}
-    for name, count in counts.items():
-        what, _, rest = name.decode().partition(" ")
-        status, _, language = rest.partition(" ")
-        if what == "health" and int(count) > 0:
-            found.setdefault(language, {})[status] = int(count)
-    return tuple(LanguageHealth(language, **found[language]) for language in sorted(found))
-
-
-def _run(fields: Mapping[bytes, bytes]) -> Run:
-    text = {name.decode(): value.decode() for name, value in fields.items()}
-    return Run(
-        id=RunId(text["id"]),
-        repository=RepositoryName(text["repository"]),
-        ref=RefName(text["ref"]),
-        state=RunState(text["state"]),
-        revision=Revision(text["revision"]) if text.get("revision") else None,
-        resolved=RefName(text.get("resolved", "")),
-        total=int(text.get("total", 0)),
-        done=int(text.get("done", 0)),
-        failed=int(text.get("failed", 0)),
-        skipped=int(text.get("skipped", 0)),
-        error=text.get("error", ""),
-        waits_for=text.get("waits_for", ""),
-        summaries=int(text.get("summaries", 0)),
-        summaries_missing=int(text.get("summaries_missing", 0)),
-        reprocess=tuple(sorted({Reprocess(word) for word in text.get("redo", "").split()})),
-        notices=tuple(json.loads(text.get("notices", "[]"))),
-        started_at=float(text["started_ms"]) / 1000,
-        finished_at=float(text.get("finished_ms", 0)) / 1000,
-        kind=RunKind(text.get("kind", RunKind.INDEX)),
-        estimate=estimates.load(text.get("estimate", "")),
-        is_bulk=bool(text.get("is_bulk")),
-    )
