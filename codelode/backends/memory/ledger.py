@@ -16,16 +16,13 @@ from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 from codelode.access import Label, Visibility
+from codelode.backends.memory.fair_shares import FairShares
 from codelode.covers import UNGROUPED, Grouped, Groups
 from codelode.estimates import Estimate
 from codelode.ledger import (
     AHEAD,
-    AHEAD_MS,
-    BULK_DEBT_MS,
-    BULK_SHARE,
     HELD,
     NOT_IN_FLIGHT,
-    SAVED_MS,
     SUPERSEDE_S,
     Advance,
     FileManifest,
@@ -130,9 +127,7 @@ class MemoryLedger:
         self._leaving_refs: set[RepositoryRef] = set()
         self._beats: dict[str, float] = {}
         self._generation = 0
-        self._spent: dict[tuple[RunId, str], float] = {}  # ms by active run and stage
-        self._turns: dict[tuple[str, bool], float] = {}  # ms by stage and is_bulk
-        self._owed: dict[str, float] = {}  # ms that a stage owes bulk runs
+        self._shares = FairShares()
 
     # Catalog
 
@@ -254,7 +249,7 @@ class MemoryLedger:
             del self._runs[run], self._plans[run]
             self._successors.pop(run, None)
             self._sent.discard(run)
-            self._spent = {key: ms for key, ms in self._spent.items() if key[0] != run}
+            self._shares.forget(run)
         for place in [place for place in self._files if place[0] == name]:
             del self._files[place]
         for rows in (self._repositories, self._groups, self._refs, self._active, self._waiting):
@@ -521,7 +516,10 @@ class MemoryLedger:
         yields: bool = False,
     ) -> tuple[int, ...]:
         in_flight = self._plans[run].in_flight if run in self._plans else {}
-        if in_flight and not self._takes_turn(run, stage, yields=yields):
+        kinds, is_bulk = self._kinds_at(stage), self._is_bulk(run)
+        if in_flight and not self._shares.takes_turn(
+            run, stage, kinds, is_bulk=is_bulk, yields=yields
+        ):
             return (AHEAD,) * len(paths)
         attempts = []
         for entry in map(in_flight.get, paths):
@@ -534,7 +532,7 @@ class MemoryLedger:
 
     @_atomic
     def owes(self, stage: str) -> bool:
-        return self._is_shared(stage) and self._owed_ms(stage) > 0
+        return self._is_shared(stage) and self._shares.owes(stage)
 
     @_atomic
     def pass_on(self, run: RunId, paths: Sequence[str], *, stage: str) -> None:
@@ -656,32 +654,11 @@ class MemoryLedger:
         if groups and name in self._repositories and not self._refs.get(name):
             self._groups.setdefault(name, Grouped(groups))
 
-    def _come(self, run: RunId, stage: str) -> float:
-        """Return the time counted for a run at a stage where it has files, milliseconds.
-
-        A run that is new at the stage starts at the time of the run that last began files there.
-        """
-        return self._spent.setdefault(
-            (run, stage), self._turns.get((stage, self._is_bulk(run)), 0.0)
-        )
+    def _come(self, run: RunId, stage: str) -> None:
+        self._shares.come(run, stage, is_bulk=self._is_bulk(run))
 
     def _is_bulk(self, run: RunId) -> bool:
         return run in self._runs and self._runs[run].is_bulk
-
-    def _takes_turn(self, run: RunId, stage: str, *, yields: bool) -> bool:
-        is_bulk = self._is_bulk(run)
-        mine = self._come(run, stage)
-        earliest = self._turns.get((stage, is_bulk), 0.0) - SAVED_MS
-        kinds = self._kinds_at(stage)
-        if yields and is_bulk and False in kinds and self._owed_ms(stage) <= 0:
-            return False
-        alike = [self._come(one, stage) for one in kinds.get(is_bulk, ())]
-        if yields and alike and mine - max(min(alike), earliest) > AHEAD_MS:
-            return False
-        if is_bulk and False not in kinds:
-            self._owed[stage] = -AHEAD_MS
-        self._turns[stage, is_bulk] = self._spent[run, stage] = max(mine, earliest)
-        return True
 
     def _kinds_at(self, stage: str) -> dict[bool, list[RunId]]:
         """Return the runs that have files at the stage, by whether they are bulk."""
@@ -694,23 +671,20 @@ class MemoryLedger:
     def _is_shared(self, stage: str) -> bool:
         return len(self._kinds_at(stage)) > 1
 
-    def _owed_ms(self, stage: str) -> float:
-        return self._owed.get(stage, -AHEAD_MS)
-
-    def _owe(self, stage: str, ms: float) -> None:
-        self._owed[stage] = max(-BULK_DEBT_MS, min(AHEAD_MS, self._owed_ms(stage) + ms))
-
     def _is_at(self, run: RunId, stage: str) -> bool:
         there = self._plans[run].in_flight.values()
         return any((one.stage or self._entry(one.item)) == stage for one in there)
 
     def _charge(self, run: RunId, entry: _InFlight) -> None:
         if entry.worker:
-            took = 1000 * entry.share * max(0.0, self._age(entry.since))
-            by_weight = took / self._plans[run].weight
-            self._spent[run, entry.stage] = self._come(run, entry.stage) + by_weight
-            if self._is_shared(entry.stage):
-                self._owe(entry.stage, -took if self._is_bulk(run) else took / BULK_SHARE)
+            self._shares.charge(
+                run,
+                entry.stage,
+                1000 * entry.share * max(0.0, self._age(entry.since)),
+                weight=self._plans[run].weight,
+                is_bulk=self._is_bulk(run),
+                is_shared=self._is_shared(entry.stage),
+            )
 
     def _is_in(self, run: RunId, state: RunState) -> bool:
         return run in self._runs and self._runs[run].state is state
@@ -824,7 +798,7 @@ class MemoryLedger:
 
     def _close(self, run: Run, state: RunState, error: str) -> RunId | None:
         self._plans[run.id] = _Plan()
-        self._spent = {key: ms for key, ms in self._spent.items() if key[0] != run.id}
+        self._shares.forget(run.id)
         self._runs[run.id] = replace(
             run, state=state, error=error, waits_for="", finished_at=self._now()
         )
