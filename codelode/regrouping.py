@@ -16,7 +16,7 @@ MAX_FILTERS = 16
 
 #: Minimum time between two checks whether other groups would shorten long filters, seconds. A check
 #: finds teams and the groups of all repositories again: 10 to 17 s for 10,000 repositories.
-CHECK_EVERY_S = 3_600
+CHECK_EVERY_S = 900
 
 
 @dataclass(frozen=True, slots=True)

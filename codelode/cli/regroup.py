@@ -33,7 +33,7 @@ def regroup(context: click.Context, *, data: Path | None) -> None:
     Groups keep searches fast for callers who see thousands of repositories. They are derived from
     the rights that are in force when a repository is first indexed. After large changes of labels,
     permissions, the access file, or the globs of keys, the workers regroup the repositories by
-    themselves, within an hour after a search whose filter is long; this command lets them begin at
+    themselves, within 15 minutes of a search whose filter is long; this command lets them begin at
     once. The repositories concerned are processed again, with cached summaries and vectors;
     searches go on. The cluster must run. Run the command on a machine that reaches Redis, with the
     settings of the workers. If you interrupt it, regrouping goes on. Exit status: 0 done, 1 a run

@@ -200,5 +200,5 @@ def _outlook(regrouping: RegroupingState) -> str:
         )
     return (
         "if groups by the present rights shorten them, the workers regroup the repositories "
-        "within an hour of such a search; `codelode regroup` begins at once"
+        "within 15 minutes of such a search; `codelode regroup` begins at once"
     )

@@ -344,7 +344,7 @@ async def test_regrouping_begins_by_itself_after_a_search_with_a_long_filter(wor
     assert await people.terms("ann") == 30
     (told,) = people.visibilities.problems()
     assert "filters of 1 caller have more than 1,000 terms" in told
-    assert "within an hour" in told
+    assert "within 15 minutes" in told
     world.step()
     (told,) = people.visibilities.problems()
     total = len(regrouping.outdated(world.ledger, world.rights))
