@@ -23,8 +23,11 @@ _PARAMETERS = {
     "url": ("urls", "targets", "repositories", "path"),
 }
 
-#: The name in a metavar such as `[URL_OR_PATH]...` or `PATH[:FIRST[-LAST]]`.
+#: The names in a metavar such as `[URL_OR_PATH]...` or `PATH[:FIRST[-LAST]]`.
 _NAME = re.compile(r"[A-Z_|]+")
+
+#: The names of fields in the metavar of an argument that several fields come from.
+_PARTS = {"end_line": "LAST", "line": "LINE", "start_line": "FIRST"}
 
 
 def in_own_terms(exc: CodelodeError, command: click.Command) -> CodelodeError:
@@ -50,7 +53,7 @@ def _named(field: str, command: click.Command) -> str:
     parameters = {one.name: one for one in _parameters(command)}
     for name in (last, *_PARAMETERS.get(last, ())):
         if name in parameters:
-            shown = _shown(parameters[name])
+            shown = _shown(parameters[name], last)
             return f"{shown} ({option})" if option else shown
     return f"--set {option}" if option else ""
 
@@ -63,8 +66,9 @@ def _parameters(command: click.Command) -> Iterator[click.Parameter]:
             yield from one.params
 
 
-def _shown(parameter: click.Parameter) -> str:
+def _shown(parameter: click.Parameter, field: str) -> str:
     if isinstance(parameter, click.Option):
         return parameter.opts[0]
-    name = _NAME.search(parameter.human_readable_name)
-    return name[0] if name else parameter.human_readable_name
+    names = _NAME.findall(parameter.human_readable_name) or [parameter.human_readable_name]
+    part = _PARTS.get(field, "")
+    return part if part in names else str(names[0])
