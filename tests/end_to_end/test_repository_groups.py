@@ -45,12 +45,17 @@ class GroupedServed(Served):
 
     def start(self):
         self.cluster.start()
-        wait_until(lambda: self.state().repositories == 4, "the permissions to be read")
+        wait_until(self.has_read_permissions, "the permissions to be read")
         with self.cluster.client() as admin:
             for name in self.world.accounts:
                 self.keys[name] = admin.create_key(name).text
         for name in self.world.urls:
             self.index(name)
+
+    def has_read_permissions(self):
+        """Return whether the permissions are read; at first, no connection is known."""
+        with self.cluster.client() as admin:
+            return [one.repositories for one in admin.permissions().connections] == [4]
 
     def index(self, name):
         with self.cluster.client() as admin:
@@ -87,12 +92,14 @@ def served(tmp_path_factory, program_of, store, cluster_at):
     settings = {"sources": str(folder / "sources.yaml"), "access_file": str(folder / "access.yaml")}
     cluster = cluster_at(folder / "data", **settings, **store())
     made = GroupedServed(cluster, World(gitea), folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOME", str(folder))
-        made.start()
-    yield made
-    cluster.kill()
-    gitea.stop()
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("HOME", str(folder))
+            made.start()
+        yield made
+    finally:
+        cluster.kill()
+        gitea.stop()
 
 
 def test_groups_are_those_of_the_first_readers_and_grant_no_rights(
