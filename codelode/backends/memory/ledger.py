@@ -516,10 +516,7 @@ class MemoryLedger:
         yields: bool = False,
     ) -> tuple[int, ...]:
         in_flight = self._plans[run].in_flight if run in self._plans else {}
-        kinds, is_bulk = self._kinds_at(stage), self._is_bulk(run)
-        if in_flight and not self._shares.takes_turn(
-            run, stage, kinds, is_bulk=is_bulk, yields=yields
-        ):
+        if in_flight and not self._takes_turn(run, stage, yields=yields):
             return (AHEAD,) * len(paths)
         attempts = []
         for entry in map(in_flight.get, paths):
@@ -659,6 +656,10 @@ class MemoryLedger:
 
     def _is_bulk(self, run: RunId) -> bool:
         return run in self._runs and self._runs[run].is_bulk
+
+    def _takes_turn(self, run: RunId, stage: str, *, yields: bool) -> bool:
+        kinds, is_bulk = self._kinds_at(stage), self._is_bulk(run)
+        return self._shares.takes_turn(run, stage, kinds, is_bulk=is_bulk, yields=yields)
 
     def _kinds_at(self, stage: str) -> dict[bool, list[RunId]]:
         """Return the runs that have files at the stage, by whether they are bulk."""
