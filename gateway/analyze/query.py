@@ -169,14 +169,18 @@ def key(text: str) -> str:
 
 def url_path(text: str) -> tuple[str, ...]:
     """Return the parts of the URL path that the text is: `GET /users/123` → `users`, `123`."""
-    found = _URL_PATH.fullmatch(text.strip().strip(_QUOTES))
+    found = _url(text)
     return tuple(found["path"].split("/")[1:]) if found else ()
 
 
 def url_method(text: str) -> str:
     """Return the method of the request that the text is: `GET /users/123` → `GET`."""
-    found = _URL_PATH.fullmatch(text.strip().strip(_QUOTES))
+    found = _url(text)
     return (found["method"] or "") if found else ""
+
+
+def _url(text: str) -> re.Match[str] | None:
+    return _URL_PATH.fullmatch(text.strip().strip(_QUOTES))
 
 
 def lines(text: str) -> tuple[str, ...]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from codelode import globs
 from codelode.grams import NOTHING, Grams, all_of, any_of, of_text
-from codelode.model import Candidate, Category, Chunk, FileQuery
+from codelode.model import Candidate, Chunk, FileQuery
+from gateway.retrieve.missing import is_source, new_chunks
 from gateway.routes import declared, words
 from gateway.state import Backends, SearchState
 
@@ -59,20 +59,14 @@ def _needed(said: Sequence[str]) -> Iterator[Grams]:
 
 def _added(files: Iterable[Sequence[Chunk]], state: SearchState) -> list[Candidate]:
     """Return the chunks that declare some of the path and are no candidates yet, best first."""
-    known = {one.chunk.id for one in state.candidates}
-    shares = {
-        chunk.id: (_share(chunk, state), chunk)
-        for chunks in files
-        for chunk in chunks
-        if chunk.id not in known and globs.is_inside(chunk, state.query.filters)
-    }
-    found = sorted(shares.values(), key=lambda pair: -pair[0])
+    shares = ((_share(chunk, state), chunk) for chunk in new_chunks(files, state))
+    found = sorted(shares, key=lambda pair: -pair[0])
     return [Candidate(chunk, 0.0, None) for share, chunk in found[:MAX_ADDED] if share]
 
 
 def _share(chunk: Chunk, state: SearchState) -> float:
     """Return the share of the path that the chunk declares; 0 for tests and documents."""
-    if chunk.category in (Category.TEST, Category.DOCS):
+    if not is_source(chunk):
         return 0.0
     analysis = state.analysis
     return declared(analysis.url_path, chunk.content, method=analysis.url_method)

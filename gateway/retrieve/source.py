@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from codelode import globs
 from codelode.grams import of_text
 from codelode.model import Candidate, Category, Chunk, FileKey, FileQuery
 from gateway.messages import RUN, Message, fixed_parts, longest_run, message
+from gateway.retrieve.missing import is_source, new_chunks
 from gateway.state import Backends, SearchState
 
 #: Share of the words of a message that a candidate must have to be its source. Chosen by hand.
@@ -45,7 +45,7 @@ def _missing(state: SearchState, said: Message) -> Sequence[str]:
     if not parts or state.analysis.frames or not state.candidates:
         return ()
     enough = max(RUN, ENOUGH * len(said.words))
-    sources = (one.chunk.content for one in state.candidates if _is_source(one.chunk))
+    sources = (one.chunk.content for one in state.candidates if is_source(one.chunk))
     return () if any(longest_run(said, one) >= enough for one in sources) else parts
 
 
@@ -65,19 +65,10 @@ def _added(
     part: str, said: Message, files: Iterable[Sequence[Chunk]], state: SearchState
 ) -> list[Candidate]:
     """Return the chunks with the part that are no candidates yet, those with most words first."""
-    known = {one.chunk.id for one in state.candidates}
     found = [
         chunk
-        for chunks in files
-        for chunk in chunks
-        if part in chunk.content
-        and chunk.category is not Category.DOCS
-        and chunk.id not in known
-        and globs.is_inside(chunk, state.query.filters)
+        for chunk in new_chunks(files, state)
+        if part in chunk.content and chunk.category is not Category.DOCS
     ]
     found.sort(key=lambda one: longest_run(said, one.content), reverse=True)
     return [Candidate(chunk, 0.0, None) for chunk in found[:MAX_ADDED]]
-
-
-def _is_source(chunk: Chunk) -> bool:
-    return chunk.category not in (Category.TEST, Category.DOCS)
