@@ -61,6 +61,10 @@ class Snapshot:
         return cached(self._found, (needed, repositories), by_file, most=MAX_FOUND)
 
 
+class NotLoaded(Exception):
+    """The present state of the index has to be loaded before it can be read."""
+
+
 class Snapshots:
     """Snapshots of one database file, for any number of threads."""
 
@@ -68,7 +72,8 @@ class Snapshots:
         self._folder = folder
         self._dim = dim
         self.number = database.file_number(folder)
-        self._lock = threading.Lock()
+        self._loading = threading.Lock()
+        self._lock = threading.Lock()  # of the idle connections
         self._idle: list[sqlite3.Connection] = []
         self._loader = ColumnLoader(folder, dim=dim)
         self._newest: Snapshot | None = None
@@ -83,19 +88,27 @@ class Snapshots:
                 self._idle.pop().close()
 
     @contextmanager
-    def reading(self) -> Iterator[tuple[sqlite3.Connection, Snapshot]]:
-        """Open a transaction and return its connection and snapshot. Raises Superseded."""
+    def reading(self, *, loads: bool = True) -> Iterator[tuple[sqlite3.Connection, Snapshot]]:
+        """Open a transaction and return its connection and snapshot. Raises Superseded.
+
+        Raises NotLoaded if `loads` is false and the snapshot is not in memory.
+        """
         published.require_current(self._folder)
         connection = self._take()
         try:
-            with self._lock:
-                snapshot = self._seen(connection)
-            yield connection, snapshot
+            snapshot = self._loaded(connection)
+            if snapshot is None and loads:
+                with self._loading:
+                    snapshot = self._seen(connection)
+            if snapshot is not None:
+                yield connection, snapshot
             connection.execute("ROLLBACK")
         except BaseException:
             connection.close()
             raise
         self._give(connection)
+        if snapshot is None:
+            raise NotLoaded
 
     def _take(self) -> sqlite3.Connection:
         with self._lock:
@@ -110,8 +123,18 @@ class Snapshots:
                 return
         connection.close()
 
+    def _loaded(self, connection: sqlite3.Connection) -> Snapshot | None:
+        """Begin a transaction, which stays open; return the snapshot that it sees, if loaded."""
+        connection.execute("BEGIN")
+        newest, is_behind = self._newest, self._is_behind
+        if newest is None or is_behind:
+            return None
+        is_newest = newest.columns.state.version == database.state(connection).version
+        return newest if is_newest else None
+
     def _seen(self, connection: sqlite3.Connection) -> Snapshot:
-        """Begin a transaction, which stays open, and return the snapshot that it sees."""
+        """Begin another transaction, which stays open, and return the snapshot that it sees."""
+        connection.execute("ROLLBACK")
         connection.execute("BEGIN")
         state = database.state(connection)
         if self._is_behind:

@@ -13,6 +13,7 @@ import shutil
 import signal
 import sqlite3
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 
@@ -35,6 +36,8 @@ from codelode.backends.local import (
     signature,
     store,
 )
+from codelode.backends.local import search as local_search
+from codelode.backends.local.column_loader import ColumnLoader
 from codelode.backends.local.errors import Damaged, damage_reported, translated
 from codelode.backends.local.inventory import LocalInventory
 from codelode.backends.local.shadow import FIRST, LocalShadowIndex
@@ -57,7 +60,7 @@ from codelode.model import (
 
 DIM = 8
 APP, MAIN, DEV = RepositoryName("acme/app"), RefName("main"), RefName("dev")
-QUERY = HybridQuery("shared", np.ones(DIM, np.float32), Filters(), 500, visible=EVERYTHING)
+QUERY = HybridQuery("shared", np.ones(DIM, np.float32), Filters(), 400, visible=EVERYTHING)
 
 
 @pytest.fixture
@@ -128,7 +131,7 @@ async def paths(search, query=QUERY):
 
 
 async def contents(search, text="shared", **filters):
-    query = HybridQuery(text, None, Filters(**filters), 500, visible=EVERYTHING)
+    query = HybridQuery(text, None, Filters(**filters), 400, visible=EVERYTHING)
     return sorted(hit.chunk.content for hit in await search.hybrid(query))
 
 
@@ -152,6 +155,89 @@ async def test_a_reader_sees_each_write_as_soon_as_it_returned(writer, search):
         writer.replace([file("a.py", f"shared {number}")])
         assert await contents(search) == [f"shared {number}"]
         assert [hit.chunk.content for hit in await search.hybrid(QUERY)] == [f"shared {number}"]
+
+
+class Threads(ThreadPoolExecutor):
+    """Counts the calls that did not run in the calling thread."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def submit(self, *args, **kwargs):
+        self.calls += 1
+        return super().submit(*args, **kwargs)
+
+
+@pytest.fixture
+async def threads():
+    made = Threads()
+    asyncio.get_running_loop().set_default_executor(made)
+    return made
+
+
+async def test_a_quick_search_runs_in_the_calling_thread_if_the_index_is_loaded(
+    writer, search, threads
+):
+    for number in range(1, 4):
+        writer.replace([file("a.py", f"shared {number}")])
+        for _ in range(3):
+            found = await search.hybrid(QUERY)
+            assert [hit.chunk.content for hit in found] == [f"shared {number}"]
+            assert threads.calls == number
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"text": "shared " * 100},
+        {"limit": 2_000},
+        {"filters": Filters(paths=("*.py",))},
+        {"filters": Filters(within=("*.py",))},
+        {"filters": Filters(not_paths=("*.rb",))},
+        {"filters": Filters(symbols=("sh*",))},
+    ],
+    ids=["text", "limit", "paths", "within", "not_paths", "symbols"],
+)
+async def test_a_search_that_may_take_long_runs_in_another_thread(writer, search, threads, changes):
+    writer.replace([file("a.py", "shared", symbol="shared")])
+    for number in range(1, 4):
+        assert await paths(search, replace(QUERY, **changes)) == ["a.py"]
+        assert threads.calls == number
+
+
+async def test_a_search_of_a_large_index_runs_in_another_thread(
+    writer, search, threads, monkeypatch
+):
+    monkeypatch.setattr(local_search, "MAX_AT_ONCE", 1)
+    writer.replace([file("a.py", "shared", "shared too")])
+    for number in range(1, 4):
+        assert await paths(search) == ["a.py", "a.py"]
+        assert threads.calls == number
+
+
+async def test_a_search_does_not_wait_for_another_one_that_loads_the_index(
+    writer, search, threads, monkeypatch
+):
+    writer.replace([file("a.py", "shared 1")])
+    await search.hybrid(QUERY)
+    writer.replace([file("a.py", "shared 2")])
+    loading, may_go_on = threading.Event(), threading.Event()
+    load = ColumnLoader.load
+
+    def slow(*args):
+        loading.set()
+        may_go_on.wait()
+        return load(*args)
+
+    monkeypatch.setattr(ColumnLoader, "load", slow)
+    first = asyncio.ensure_future(search.hybrid(QUERY))
+    await asyncio.to_thread(loading.wait)
+    second = asyncio.ensure_future(search.hybrid(QUERY))
+    await asyncio.sleep(0)  # the second one has begun, and this thread is free again
+    may_go_on.set()
+    for found in await asyncio.gather(first, second):
+        assert [hit.chunk.content for hit in found] == ["shared 2"]
 
 
 @pytest.mark.slow
