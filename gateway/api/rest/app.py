@@ -19,7 +19,7 @@ from codelode.errors import InvalidQuery, NotFound
 from gateway.api.mcp import endpoint as mcp
 from gateway.api.rest import problems, webhooks
 from gateway.api.rest.answers import INTERNAL, answered
-from gateway.api.rest.calls import REQUEST_ID, face_of
+from gateway.api.rest.calls import REQUEST_ID, AdmittedRoute, face_of
 from gateway.api.rest.routes import router, streams
 from gateway.calls import request_id
 
@@ -56,6 +56,17 @@ def application() -> FastAPI:
         redirect_slashes=False,
         exception_handlers={HTTPException: unrouted},
     )
+    _add_described_routes(app)
+    app.add_api_route(
+        webhooks.PATH, webhooks.Webhooks().receive, methods=["POST"], include_in_schema=False
+    )
+    app.router.routes.extend(mcp.routes())
+    app.openapi = partial(_document, app)  # type: ignore[method-assign]
+    return app
+
+
+def _add_described_routes(app: FastAPI) -> None:
+    """Add the routes that are in the OpenAPI document."""
     for one in (router, streams):
         app.include_router(one, prefix=PREFIX, responses={"default": REFUSAL})
     app.add_api_route(
@@ -69,12 +80,6 @@ def application() -> FastAPI:
         responses={503: {"description": "It does not serve.", "model": dict[str, str]}},
         openapi_extra={"security": []},
     )
-    app.add_api_route(
-        webhooks.PATH, webhooks.Webhooks().receive, methods=["POST"], include_in_schema=False
-    )
-    app.router.routes.extend(mcp.routes())
-    app.openapi = partial(_document, app)  # type: ignore[method-assign]
-    return app
 
 
 async def _health(request: Request) -> Response:
@@ -118,7 +123,7 @@ def _hint(request: Request, error: HTTPException, allowed: str) -> Exception:
 def _document(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI document, with the errors and without internal fields."""
     if app.openapi_schema is None:
-        made = FastAPI.openapi(app)
+        made = app.openapi_schema = _described(app).openapi()
         schemas: dict[str, Any] = made["components"]["schemas"]
         for kind, names in INTERNAL.items():
             _strip(schemas.get(kind.__name__, {}), names)
@@ -127,6 +132,16 @@ def _document(app: FastAPI) -> dict[str, Any]:
         made["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
         made["security"] = [{"bearer": []}]
     return app.openapi_schema or {}
+
+
+def _described(app: FastAPI) -> FastAPI:
+    """Return an application whose routes have the types of their answers."""
+    for route in router.routes:
+        assert isinstance(route, AdmittedRoute)
+        route.response_model = route.answer
+    described = FastAPI(title=app.title, version=app.version, description=app.description)
+    _add_described_routes(described)
+    return described
 
 
 def _drop_unused(document: dict[str, Any]) -> None:

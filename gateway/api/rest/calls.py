@@ -98,7 +98,16 @@ Admitted = Annotated[Call, Depends(_call)]
 
 
 class AdmittedRoute(APIRoute):
-    """A route that answers the call that its operation id names."""
+    """A route that answers the call that its operation id names.
+
+    Its endpoint returns a response, so only the OpenAPI document needs the type of the answer, and
+    routes have it only in an application that is made for the document (`app._described`). FastAPI
+    builds a serializer of each type, which took a twentieth of the start of a gateway.
+    """
+
+    def __init__(self, *args: Any, response_model: Any = None, **given: Any) -> None:
+        super().__init__(*args, response_model=None, **given)
+        self.answer = response_model
 
     def get_route_handler(self) -> Handler:
         return admitted(super().get_route_handler(), FUNCTIONS[self.operation_id or ""], as_problem)
