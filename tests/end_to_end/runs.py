@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+
+#: The folder with the `sitecustomize` by which tests change the product, for PYTHONPATH.
+HOOKS = str(Path(__file__).parent / "hooks")
 
 
 def state_of(client, run):

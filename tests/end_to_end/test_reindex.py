@@ -24,6 +24,7 @@ from codelode.backends.weaviate import WeaviateChunkSearch, versions
 from codelode.backends.weaviate.connection import connect as weaviate_client
 from codelode.errors import SchemaMismatch
 from codelode.model import DEFAULT_REF, Filters, HybridQuery, RepositoryName, RunState
+from tests.end_to_end.runs import HOOKS
 from tests.end_to_end.searching import Searcher
 from tests.own_query import QUERY, ROUTED, ROUTES
 from tests.waiting import answered
@@ -31,10 +32,13 @@ from tests.waiting import answered
 APP = RepositoryName("app")
 AWAY = "http://127.0.0.1:9"
 
+#: Files per batch of a rebuild: fewer than usual, so that few files fill several.
+BATCH_FILES = 16
+
 #: More than two batches of the rebuild.
 FILES = {
     f"src/part_{n}.py": f'def load_{n}(path):\n    """Part {n}."""\n    return open(path, {n})\n'
-    for n in range(280)
+    for n in range(2 * BATCH_FILES + 8)
 }
 
 #: For tests that do not depend on the store: the choice of the embedder, and refusals.
@@ -48,7 +52,12 @@ class Rebuild:
         self.cluster = cluster
         self.process = subprocess.Popen(
             [sys.executable, "-m", "codelode", "reindex", "--data", str(cluster.data), *options],
-            env=cluster.environment() | variables,
+            env={
+                **cluster.environment(),
+                "PYTHONPATH": os.pathsep.join([HOOKS, *filter(None, [os.getenv("PYTHONPATH")])]),
+                "BATCH_FILES": str(BATCH_FILES),
+                **variables,
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -271,7 +280,7 @@ async def test_a_killed_reindex_continues_after_one_to_the_published_embedder(
     assert others(static) == half_built
     status, said = Rebuild(static, *to(model)).end()
     assert (status, model in said) == (0, True), said
-    assert 0 < len(texts_asked(served)[asked:]) <= len(FILES) - 128
+    assert 0 < len(texts_asked(served)[asked:]) <= len(FILES) - BATCH_FILES
     assert len(await stored(static)) == len(before)
 
 
@@ -329,7 +338,7 @@ async def test_a_killed_reindex_continues_where_it_was(indexed, served, model, w
     status, said = Rebuild(indexed, *to(model)).end()
     assert status == 0, said
     again = texts_asked(served)[asked:]
-    assert 0 < len(again) <= len(FILES) - 128
+    assert 0 < len(again) <= len(FILES) - BATCH_FILES
     assert len(await stored(indexed)) == len(before)
 
 

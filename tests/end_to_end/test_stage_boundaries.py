@@ -2,7 +2,7 @@
 
 A stage hands work over in two steps: it records it in the ledger, and sends messages to the next
 stage. Only then does it acknowledge its own message. It dies before, between, and after the two
-steps. `deaths/sitecustomize.py` makes a worker die at a call.
+steps. `hooks/sitecustomize.py` makes a worker die at a call.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 from itertools import zip_longest
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -19,6 +18,7 @@ from codelode.backends.redis.ledger import RedisLedger
 from codelode.backends.redis.table_inventory import RedisTableInventory
 from codelode.cli.doctor import doctor
 from codelode.model import RunState
+from tests.end_to_end.runs import HOOKS
 from tests.end_to_end.stored import assert_same, differences, read
 
 #: Files in flight: fewer than a run has, so that storing some hands out others.
@@ -72,8 +72,7 @@ def make_mortal(make_cluster, deaths):
 
     def make(**settings):
         with pytest.MonkeyPatch.context() as environment:
-            hook = str(Path(__file__).parent / "deaths")
-            environment.setenv("PYTHONPATH", hook, prepend=os.pathsep)
+            environment.setenv("PYTHONPATH", HOOKS, prepend=os.pathsep)
             environment.setenv("DEATHS", str(deaths))
             return make_cluster(**{"window": str(WINDOW), **settings})
 

@@ -1,9 +1,13 @@
-"""Kill a worker exactly at a call that hands work over, when a test has ordered it.
+"""Change the behaviour of the product's processes when a test has ordered it.
 
-Python imports a module of this name at startup, so the product needs no hook: a cluster finds this
-one by PYTHONPATH. An order is a file `WORKER MOMENT METHOD NUMBER` in the folder DEATHS. The first
-call that matches it appends to its name the id of the process to kill, which is its own or that of
-the worker, and kills it.
+Python imports a module of this name at startup, so the product needs no hook: a process finds this
+one by PYTHONPATH.
+
+With DEATHS, a worker is killed exactly at a call that hands work over. An order is a file
+`WORKER MOMENT METHOD NUMBER` in the folder DEATHS. The first call that matches it appends to its
+name the id of the process to kill, which is its own or that of the worker, and kills it.
+
+With BATCH_FILES, a rebuild of the index has batches of so many files.
 """
 
 from __future__ import annotations
@@ -28,6 +32,10 @@ def run_the_hidden_one():
         spec.loader.exec_module(module_from_spec(spec))
 
 
+def command_line(pid):
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+
+
 def worker_name():
     """Return the NAME of the `python -P -m workers NAME` that this is or works for, or "".
 
@@ -35,7 +43,7 @@ def worker_name():
     """
     pid = os.getpid()
     while pid:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+        command = command_line(pid)
         _, is_worker, arguments = command.partition(" -m workers ")
         if is_worker and arguments.split()[0] != SERVER:
             return arguments.split()[0]
@@ -88,6 +96,14 @@ def die_by(order):
     os.killpg(dies, signal.SIGKILL)
 
 
+def set_batch_size():
+    from workers.reindex import build
+
+    build.BATCH_FILES = int(os.environ["BATCH_FILES"])
+
+
 run_the_hidden_one()
-if worker_name():
+if "DEATHS" in os.environ and worker_name():
     watch_for_orders()
+if "BATCH_FILES" in os.environ and " -m workers.reindex" in command_line(os.getpid()):
+    set_batch_size()
