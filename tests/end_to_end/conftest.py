@@ -49,6 +49,12 @@ READY_S = 150
 #: The cluster that most tests of this process share, if it is started, and the name of its store.
 SHARED_CLUSTER = pytest.StashKey[tuple[str, "Cluster"]]()
 
+#: The folder of the installed packages.
+INSTALLED = Path(sysconfig.get_path("purelib"))
+
+#: Size that the files of the small library stay below, bytes.
+SMALL_BYTES = 12_000
+
 #: Numbers of indexes; never reset, because fixtures are created again for each store.
 NUMBERS = count()
 
@@ -233,6 +239,15 @@ def undisturbed(cluster: Cluster, library: Git) -> Stored:
     return read(cluster, "library")
 
 
+@pytest.fixture(scope="session")
+def undisturbed_small(cluster: Cluster, small_library: Git) -> Stored:
+    """Return all that is stored of the small library after an undisturbed run."""
+    with cluster.client() as client:
+        run = client.index(str(small_library.folder), name="small")
+    assert run.state is RunState.COMPLETE
+    return read(cluster, "small")
+
+
 @pytest.fixture(scope="module")
 def make_cluster(
     tmp_path_factory: pytest.TempPathFactory, store: Store
@@ -308,12 +323,22 @@ def git(tmp_path: Path) -> Git:
 def library(tmp_path_factory: pytest.TempPathFactory) -> Git:
     """Some 100 files of real code: two installed packages, committed."""
     made = Git(tmp_path_factory.mktemp("library") / "repository")
-    installed = Path(sysconfig.get_path("purelib"))
     for package in ("kombu", "click"):
         shutil.copytree(
-            installed / package,
+            INSTALLED / package,
             made.folder / package,
             ignore=shutil.ignore_patterns("__pycache__", "*.so"),
         )
     made.commit({}, "as installed")
+    return made
+
+
+@pytest.fixture(scope="session")
+def small_library(tmp_path_factory: pytest.TempPathFactory) -> Git:
+    """Some 100 files of real code, so small that a run takes half as long as for the library."""
+    made = Git(tmp_path_factory.mktemp("small") / "repository")
+    packages = (INSTALLED / package for package in ("kombu", "uvicorn"))
+    files = (file for package in packages for file in package.rglob("*.py"))
+    small = (file for file in files if file.stat().st_size < SMALL_BYTES)
+    made.commit({str(file.relative_to(INSTALLED)): file.read_bytes() for file in small})
     return made

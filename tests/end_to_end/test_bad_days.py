@@ -67,6 +67,11 @@ def shared(tmp_path_factory, cluster_at, server, wires):
 
 
 @pytest.fixture(scope="module")
+def library(small_library):
+    return small_library
+
+
+@pytest.fixture(scope="module")
 def undisturbed(shared, library):
     """Return all that is stored of the library after an undisturbed run."""
     with shared.client() as client:
