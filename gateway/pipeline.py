@@ -60,7 +60,7 @@ class Stage(Protocol):
 STAGES: tuple[Stage, ...] = (analyze, retrieve, rank, expand, assemble)
 
 #: Part of every cache key. Raise it when a stage changes its results, so that old answers expire.
-VERSION = 33
+VERSION = 34
 
 
 @dataclass(frozen=True, slots=True)

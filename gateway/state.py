@@ -229,6 +229,7 @@ class Analysis:
     is_change: bool = False  # the query describes a change, as a commit subject does
     is_question: bool = False  # the query begins as a question does: `how are tokens refreshed`
     asks_how: bool = False  # the query begins with "how"
+    asks_where_set: bool = False  # `where is the default timeout configured`
 
     def alpha(self, chosen: float | None) -> float:
         """Return the chosen weight of the vector results, or the usual one of hybrid code search.

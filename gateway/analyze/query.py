@@ -92,6 +92,11 @@ _QUESTION = re.compile(
 #: Matches the beginning of a question about how something works, which no single place answers.
 _HOW = re.compile(r"how\s", re.IGNORECASE)
 
+#: Matches the beginning of a question for the place where a value is set or may be changed.
+_WHERE_SET = re.compile(
+    r"where\s(?=[^\n]*\b(?:config\w*|set|settings?|defaults?|options?)\b)", re.IGNORECASE
+)
+
 #: Matches signs of a message that a program wrote: values, quotes, numbers, and ends of sentences.
 _OF_MESSAGE = re.compile(r"""[:'"(){}\[\]<>=!`%\d]|\.(?!\S)""")
 #: Minimum and maximum number of words of a message whose parts are searched verbatim.
@@ -131,6 +136,7 @@ def analysis(text: str) -> Analysis:
         is_change=_CHANGE.match(text.lstrip()) is not None,
         is_question=_QUESTION.match(text.lstrip()) is not None,
         asks_how=_HOW.match(text.lstrip()) is not None,
+        asks_where_set=_WHERE_SET.match(text.lstrip()) is not None,
     )
 
 

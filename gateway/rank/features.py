@@ -314,6 +314,13 @@ def configuration(group: QueryGroup) -> Scores:
     return group.has_category(Category.CONFIGURATION).astype(float)
 
 
+def settings(group: QueryGroup) -> Scores:
+    """Return 1 for a file of settings or defaults if the query asks where a value is set."""
+    if not group.analysis.asks_where_set:
+        return np.zeros(len(group.candidates))
+    return _flags(path.is_of_settings for path in group.paths)
+
+
 def foreign(group: QueryGroup) -> Scores:
     """Return 1 for vendored or generated code."""
     return _unasked(group, Category.VENDORED, Category.GENERATED)

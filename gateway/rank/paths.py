@@ -23,6 +23,11 @@ site results man fixture fixtures docs_src
 """
 EXAMPLE_FOLDERS = frozenset(_EXAMPLE_FOLDERS.split())
 
+#: Words in the names of files, or names of folders, that hold settings and their defaults.
+SETTINGS = frozenset(
+    {"config", "conf", "configuration", "settings", "options", "defaults", "preferences"}
+)
+
 #: Depth above which a file does not count as deeper.
 MAX_DEPTH = 10
 
@@ -48,6 +53,7 @@ class PathWords(NamedTuple):
     stem: tuple[str, ...]  # words of the file's name
     is_example: bool
     is_declaration: bool
+    is_of_settings: bool
     depth: int  # number of folders that contain the file, at most MAX_DEPTH
     version_folder: VersionFolder | None  # the outermost one that contains the file
 
@@ -57,11 +63,13 @@ def path_words(path: str) -> PathWords:
     """Split the names of the file and its folder, and recognise the kind of file by its path."""
     before_packages, _, _ = f"/{path}".casefold().rpartition("/")[0].partition(JAVA_SOURCE_ROOT)
     found = _VERSION.search(path)
+    folder, stem = words_of(folder_of(path)), words_of(stem_of(path))
     return PathWords(
-        folder=words_of(folder_of(path)),
-        stem=words_of(stem_of(path)),
+        folder=folder,
+        stem=stem,
         is_example=any(name.strip("_") in EXAMPLE_FOLDERS for name in before_packages.split("/")),
         is_declaration=path.casefold().endswith(_DECLARING),
+        is_of_settings=not SETTINGS.isdisjoint((*stem, *folder[-1:])),
         depth=min(path.count("/"), MAX_DEPTH),
         version_folder=(
             VersionFolder(path[: found.start()], int(found["version"])) if found else None

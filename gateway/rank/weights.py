@@ -41,6 +41,7 @@ WEIGHTS: dict[Feature, float] = {
     features.length: 0.3,  # +
     features.detail: -0.2,  # +
     features.type_for_question: 0.2,  # +
+    features.settings: 2.0,  # +
     features.first: -1.1,
     features.declaration: -1.5,  # +
     features.older: -4.0,  # +

@@ -457,6 +457,28 @@ def test_a_question_is_answered_by_types_first(candidate, query, values):
 
 
 @pytest.mark.parametrize(
+    ("query", "value"),
+    [
+        ("where is the default timeout configured", 1.0),
+        (" Where are the LIMITS set?", 1.0),
+        ("where do I change the settings of the pool", 1.0),
+        ("where is the timeout defined", 0.0),
+        ("where is the setup of the pool", 0.0),
+        ("how is the default timeout configured", 0.0),
+        ("default timeout", 0.0),
+    ],
+)
+def test_files_of_settings_come_first_if_the_query_asks_where_a_value_is_set(
+    candidate, query, value
+):
+    of_settings = ("httpx/_config.py", "lib/defaults/index.js", "zls/BuildOptions.zig", ".config")
+    others = ("httpx/_client.py", "lib/core/http.js", "config_v2/deep/http.py", "confirm.py")
+    given = [candidate(path) for path in of_settings + others]
+
+    assert feature(features.settings, query, *given) == [value] * 4 + [0.0] * 4
+
+
+@pytest.mark.parametrize(
     ("query", "is_older"),
     [
         ("parse a schema", [1.0, 0.0, 0.0, 0.0]),
