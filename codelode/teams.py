@@ -237,7 +237,7 @@ class _Choice:
     def _with(self, row: Set) -> tuple[Counts, Counts]:
         """Return the terms of each caller with this team in addition, and with this team alone."""
         more = self._terms + 1 + _count(row & self._hidden) - _count(row & self._left)
-        return more, 1 + _count(row & ~self._seen) + _count(~row & self._seen)
+        return more, 1 + _count(row ^ self._seen)
 
     def _take(self, row: Set) -> None:
         more, alone = self._with(row)

@@ -99,14 +99,22 @@ def overlap():
     return Host(overlapping(random.Random(1), people=120, teams_of=(9, 15)))
 
 
-def test_overlapping_teams_and_direct_collaborators_are_described_in_few_terms(overlap):
+@pytest.fixture(scope="module")
+def overlap_known(overlap):
+    overlap.teams()
+    return overlap.known()
+
+
+def test_overlapping_teams_and_direct_collaborators_are_described_in_few_terms(
+    overlap, overlap_known
+):
     permissions = overlap.states.permissions("work")
     readers = {permissions.readers_of(f"https://git.example/{name}") for name in NAMES}
     assert len(readers) > len(NAMES) * 0.85
     found = overlap.teams()
     assert sum(len(team) == 1 for team in found) < 5
 
-    known = overlap.known()
+    known = overlap_known
     assert min(map(len, overlap.reads.values())) > MANY_TERMS
     assert max(overlap.terms(known, account) for account in overlap.reads) < MANY_TERMS
     assert all(len(one.written) <= 1 + teams.MAX_OF_REPOSITORY for one in known.groups.values())
@@ -131,9 +139,8 @@ def test_each_person_who_reads_a_random_half_forms_a_team():
     assert max(host.terms(known, account) for account in host.reads) < teams.FEW_TERMS
 
 
-def test_groups_of_a_team_differ_by_label(overlap):
-    overlap.teams()
-    plain, public = (overlap.known(label).groups for label in (None, Label.PUBLIC))
+def test_groups_of_a_team_differ_by_label(overlap, overlap_known):
+    plain, public = overlap_known.groups, overlap.known(Label.PUBLIC).groups
     assert all({*plain[name].written}.isdisjoint(public[name].written) for name in NAMES)
 
 
