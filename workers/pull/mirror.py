@@ -9,6 +9,7 @@ lock too, so that the next sync waits for a fetch whose worker was killed.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import time
@@ -304,7 +305,8 @@ def _replace(mirror: Path, source: Source, wanted: Refs, call: Callable[..., byt
 
 def _point_head(mirror: Path, wanted: Refs) -> None:
     if wanted.default:
-        git.run(*_at(mirror), "symbolic-ref", "HEAD", wanted.default)
+        if (mirror / "HEAD").read_bytes() != os.fsencode(f"ref: {wanted.default}\n"):
+            git.run(*_at(mirror), "symbolic-ref", "HEAD", wanted.default)
     elif wanted.head_commit:
         git.run(*_at(mirror), "update-ref", "--no-deref", "HEAD", wanted.head_commit)
 
