@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,9 @@ from workers.pull.blobs import GitBlobs
 from workers.pull.mirror import Mirrors
 
 FILE, PROGRAM, LINK, SUBMODULE = "100644", "100755", "120000", "160000"
+
+#: Stores a pack; by default, a second process would unpack it, which takes as long again.
+FAST_IMPORT = ("-c", "fastimport.unpackLimit=0", "fast-import", "--quiet", "--force")
 
 #: Variables that a test runner started from a git hook would pass to the repositories made here.
 _CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
@@ -50,7 +54,7 @@ class Source:
             mode = (modes or {}).get(path, FILE)
             lines.append(_change(path.encode() if isinstance(path, str) else path, content, mode))
         lines.append(b"get-mark :1\n")
-        return Revision(self.git("fast-import", "--quiet", "--force", stdin=b"".join(lines)))
+        return Revision(self.git(*FAST_IMPORT, stdin=b"".join(lines)))
 
     def _has(self, ref: str) -> bool:
         packed = self.path / "packed-refs"
@@ -77,11 +81,20 @@ def home(tmp_path, monkeypatch):
     return folder
 
 
+@pytest.fixture(scope="session")
+def empty_source(tmp_path_factory):
+    """Return a bare repository without commits; copying it is quicker than making another one."""
+    path = tmp_path_factory.mktemp("sources") / "empty"
+    options = ("-q", "--bare", "--template=", "-b", "main")  # no sample hooks
+    subprocess.run(["git", "init", *options, path], check=True, env=_CLEAN)
+    return path
+
+
 @pytest.fixture
-def make_source(tmp_path):
+def make_source(tmp_path, empty_source):
     def make(name: str = "source") -> Source:
         path = tmp_path / "sources" / name
-        subprocess.run(["git", "init", "-q", "--bare", "-b", "main", path], check=True, env=_CLEAN)
+        shutil.copytree(empty_source, path)
         return Source(path)
 
     return make

@@ -406,8 +406,10 @@ def test_names_that_look_alike_have_mirrors_of_their_own(mirrors, make_source):
     assert all(entry.parent == mirrors.folder for entry in map(mirrors.git_dir, revisions))
 
 
-def test_a_repository_registered_with_another_url_follows_that(mirrors, repository, make_source):
-    make_source("source").commit({"a.py": "a"})
+def test_a_repository_registered_with_another_url_follows_that(
+    mirrors, repository, source, make_source
+):
+    source.commit({"a.py": "a"})
     mirrors.sync(repository)
     moved = make_source("moved")
     revision = moved.commit({"b.py": "b"})
