@@ -68,10 +68,17 @@ class HashEmbedder:
         return np.stack([self.embed_query(text) for text in texts])
 
     def embed_query(self, text):
-        vector = np.zeros(DIM, np.float32)
-        for term in tokens.terms(text):
-            vector[int(hashlib.sha256(term.encode()).hexdigest(), 16) % DIM] += 1
-        return vector / max(float(np.linalg.norm(vector)), 1e-9)
+        return _embedded(text)
+
+
+@cache  # many worlds have the same files
+def _embedded(text):
+    vector = np.zeros(DIM, np.float32)
+    for term in tokens.terms(text):
+        vector[int(hashlib.sha256(term.encode()).hexdigest(), 16) % DIM] += 1
+    vector /= max(float(np.linalg.norm(vector)), 1e-9)
+    vector.flags.writeable = False
+    return vector
 
 
 class ListedJobs:
