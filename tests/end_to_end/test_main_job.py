@@ -15,6 +15,9 @@ from codelode.errors import InvalidQuery, NotFound
 from codelode.model import RepositoryName, RunState
 from tests.waiting import wait_until
 
+#: For tests of what happens before the store, which take seconds of processor time.
+with_any_store = pytest.mark.parametrize("store", ["local"], indirect=True)
+
 CACHE = '''"""Caching of rendered templates."""
 
 import time
@@ -175,6 +178,7 @@ def test_checking_out_another_branch_does_not_change_the_index(cluster, git):
     assert listed.repository.default_ref == "feature/x"
 
 
+@with_any_store
 def test_a_plan_estimates_what_the_run_then_does_and_changes_nothing(cluster, library, git):
     """The library is parsed as a whole, so that the estimate is that of all files."""
     with cluster.client() as client:
@@ -280,6 +284,7 @@ def test_patterns_choose_the_files_until_they_change_or_are_cleared(cluster, cod
         assert indexed() == (0, {*everything, vendored})
 
 
+@with_any_store
 def test_a_file_that_stalls_its_parser_is_one_failure_and_the_run_completes(cluster, git):
     git.commit({"poison.cob": "x", "fine.py": CACHE})
     with cluster.client() as client:
