@@ -433,6 +433,9 @@ class WeaviateServer:
         os.kill(self.pid(), number)
 
     def end(self):
+        """Kill the server, and remove its data. An orderly stop can take 20 s."""
+        with suppress(FileNotFoundError, ProcessLookupError):
+            self.signal(signal.SIGKILL)
         self._run("down")
 
     def _run(self, *command):
