@@ -43,6 +43,8 @@ class Access:
         """
         if credentials.session and self._sessions is not None:
             credentials = Credentials(await self._sessions.authorization(credentials.session))
+        elif credentials.login is not None:
+            credentials = Credentials(await credentials.login.authorization())
         for authenticator in self._authenticators:
             found = await authenticator.identity(credentials)
             if found is not None:

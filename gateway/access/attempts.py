@@ -3,12 +3,16 @@
 This keeps callers from guessing credentials and from flooding the logs with refused calls. Beyond
 the limit, unknown credentials from the address are refused unchecked. Several callers may share an
 address behind a proxy or a router, so credentials that were accepted before are still checked.
-Calls without credentials and webhooks are counted separately, so that they do not block other
-calls: a code host with a wrong secret repeats its deliveries.
+Calls without credentials, webhooks, and logins are counted separately, so that they do not block
+other calls: a code host with a wrong secret repeats its deliveries.
+
+Completing a login may take a request to its issuer, which should not be asked without limit. So
+every failure of a login counts, even if the issuer causes it, and few run at once.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import ipaddress
 import time
@@ -16,10 +20,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
+from weakref import WeakValueDictionary
 
 from codelode.access import Principal
 from codelode.bounded import put
-from codelode.errors import Busy, Unauthenticated
+from codelode.errors import Busy, CodelodeError, Unauthenticated
 from codelode.ports import CallLimit, CallLimits
 from gateway.access import Access
 from gateway.access.identity import NO_CREDENTIALS, Credentials
@@ -28,6 +33,9 @@ from gateway.access.identity import NO_CREDENTIALS, Credentials
 MAX_REMEMBERED = 10_000
 #: Prefix length of an IPv6 network whose addresses usually all belong to one site.
 IPV6_SITE_BITS = 64
+#: Maximum number of logins from one address that are completed at once; others wait. This is less
+#: than `gateway.issuers.AT_ONCE`, so one address cannot keep all others from logging in.
+LOGINS_AT_ONCE = 2
 
 
 class GuardedAccess:
@@ -47,13 +55,16 @@ class GuardedAccess:
         self._clock = clock
         self._blocked_until: OrderedDict[str, float] = OrderedDict()  # by address
         self._accepted: OrderedDict[str, None] = OrderedDict()  # digests
+        self._logins: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def principal(self, credentials: Credentials, *, source: str) -> Principal:
         """Return the principal. Raises Unauthenticated, Unavailable, and Busy beyond the limit."""
         if self._counts is None:
             return await self._access.principal(credentials)
-        digest = hashlib.sha256(repr(credentials).encode()).hexdigest()
         address = _origin(credentials, source)
+        if credentials.login is not None:
+            return await self._logged_in(self._counts, credentials, address)
+        digest = hashlib.sha256(repr(credentials).encode()).hexdigest()
         if digest not in self._accepted:
             self._require_unblocked(address)
         try:
@@ -70,6 +81,18 @@ class GuardedAccess:
     ) -> AbstractAsyncContextManager[None]:
         """Check the rights of the caller while the block runs, as `Access.rechecked` does."""
         return self._access.rechecked(credentials, principal)
+
+    async def _logged_in(
+        self, counts: CallLimits, credentials: Credentials, address: str
+    ) -> Principal:
+        """Return the principal of a login, which is completed unless the address is blocked."""
+        async with self._logins.setdefault(address, asyncio.Semaphore(LOGINS_AT_ONCE)):
+            self._require_unblocked(address)
+            try:
+                return await self._access.principal(credentials)
+            except (CodelodeError, asyncio.CancelledError):
+                await self._count(counts, address)
+                raise
 
     def _require_unblocked(self, address: str) -> None:
         wait_s = self._blocked_until.get(address, 0.0) - self._clock()
@@ -92,6 +115,8 @@ def _origin(credentials: Credentials, source: str) -> str:
         return f"{network(source)} without credentials"
     if credentials.webhook is not None:
         return f"{network(source)} with webhooks of {credentials.webhook or 'unknown secrets'}"
+    if credentials.login is not None:
+        return f"{network(source)} with logins"
     return network(source)
 
 

@@ -12,6 +12,16 @@ from typing import Protocol
 from codelode.access import Bounds, Role
 
 
+class Login(Protocol):
+    """A login that has yet to be completed, by a server or a store that is asked only once."""
+
+    async def authorization(self) -> str:
+        """Complete the login, and return the authorization that it gives.
+
+        Raises Unauthenticated if it is wrong, Unavailable if it cannot be completed now.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Credentials:
     """The credentials of a call, as the face received them; empty fields are absent."""
@@ -22,6 +32,7 @@ class Credentials:
     #: None: the call is not a webhook.
     webhook: str | None = None
     session: str = ""  # id of a browser session, which has its own authorization
+    login: Login | None = None  # of a browser that is being signed in
 
 
 #: The credentials of a call that presents none.

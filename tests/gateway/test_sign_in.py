@@ -18,6 +18,7 @@ from codelode.backends.memory.expiring_values import MemoryExpiringValues
 from codelode.errors import Unavailable
 from codelode.openid_flow import LoginRequest
 from codelode.settings import Settings
+from gateway.access.attempts import LOGINS_AT_ONCE
 from gateway.sessions import LINK_S, Credential, sessions
 from tests.http_gateways import RIGHT, TOKEN, answer_to_half_a_body, serving
 from tests.issuers import AUDIENCE
@@ -423,6 +424,78 @@ async def test_an_issuer_that_is_away_is_reported(tmp_path, issuer):
             issuer.is_away = False
         assert answer.status_code == 503
         assert "answers with status 503" in answer.text
+
+
+async def forged_login(browser, number):
+    """Return the answer to a login that no browser began, with a cookie that the caller made up."""
+    seed = f"forged{number}"
+    return await browser.get(
+        "/sign-in/callback",
+        params={"code": "c", "state": LoginRequest.of(seed).state},
+        headers={"cookie": f"codelode-login-{browser.base_url.port}={seed}.0.%2F"},
+    )
+
+
+def counting_logins(tmp_path, issuer):
+    # 6 a minute and a burst of 1: two failures are counted before the address is blocked
+    return browsing(tmp_path, limited=True, wrong_credentials_per_minute=6, **with_issuer(issuer))
+
+
+async def test_failed_logins_of_an_address_are_refused_without_asking_the_issuer(tmp_path, issuer):
+    async with counting_logins(tmp_path, issuer) as (browser, _):
+        answers = [await forged_login(browser, number) for number in range(8)]
+
+    assert [one.status_code for one in answers] == [401] * 2 + [429] * 6
+    assert len(issuer.forms) == 2
+    assert int(answers[-1].headers["retry-after"]) > 0
+    assert "too many calls from 127.0.0.1 with logins were refused" in answers[-1].text
+
+
+async def test_logins_that_fail_at_the_same_moment_are_limited(tmp_path, issuer):
+    async with counting_logins(tmp_path, issuer) as (browser, _):
+        answers = await asyncio.gather(*(forged_login(browser, number) for number in range(20)))
+
+    assert {one.status_code for one in answers} == {401, 429}
+    assert len(issuer.forms) <= 2 + LOGINS_AT_ONCE - 1
+
+
+async def test_logins_count_as_failed_while_the_issuer_cannot_answer(tmp_path, issuer):
+    async with counting_logins(tmp_path, issuer) as (browser, _):
+        await begun(browser, issuer)  # has the gateway read the issuer's description
+        issuer.is_away = True
+        try:
+            answers = [await forged_login(browser, number) for number in range(5)]
+        finally:
+            issuer.is_away = False
+
+    assert [one.status_code for one in answers] == [503] * 2 + [429] * 3
+    assert len(issuer.forms) == 2
+
+
+async def test_successful_logins_do_not_count_as_failed(tmp_path, issuer):
+    async with counting_logins(tmp_path, issuer) as (browser, _):
+        for _ in range(5):
+            asked = await begun(browser, issuer)
+            issuer.granted = {"id_token": issuer.token(nonce=asked["nonce"])}
+            answer = await back(browser, code="right", state=asked["state"])
+            assert (answer.status_code, answer.headers["location"]) == (303, "/")
+
+
+async def test_failed_logins_do_not_stop_other_ways_to_sign_in(tmp_path, issuer):
+    async with counting_logins(tmp_path, issuer) as (browser, _):
+        for number in range(4):
+            await forged_login(browser, number)
+        assert (await signed_in(browser)).status_code == 303
+
+
+async def test_forged_links_are_refused_without_being_looked_up(tmp_path):
+    limits = {"limited": True, "wrong_credentials_per_minute": 6}
+    async with browsing(tmp_path, **limits) as (browser, _):
+        path = (await new_link(browser)).json()["path"]
+        forged = [await browser.get(f"/sign-in/link?code=forged{number}") for number in range(4)]
+        right = await browser.get(path)
+
+    assert [one.status_code for one in (*forged, right)] == [401, 401, 429, 429, 429]
 
 
 def held_with(tmp_path, issuer):

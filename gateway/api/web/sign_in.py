@@ -1,8 +1,13 @@
-"""Sign browsers in and out: by a secret in a form, a single-use link, or an issuer's login."""
+"""Sign browsers in and out: by a secret in a form, a single-use link, or an issuer's login.
+
+Anybody can send a link or the answer of an issuer, so these are looked up, or exchanged at the
+issuer, only after the gateway has checked that the address has not failed too often.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from urllib.parse import quote, unquote
 
@@ -13,7 +18,7 @@ from starlette.responses import RedirectResponse
 from codelode.errors import CodelodeError, Denied, InvalidQuery, Unauthenticated
 from codelode.openid_flow import LoginRequest, code_of, endpoint, new_seed
 from gateway import service
-from gateway.access.identity import NO_CREDENTIALS, Credentials
+from gateway.access.identity import Credentials
 from gateway.access.shared_token import WRONG_TOKEN
 from gateway.api.rest import problems
 from gateway.api.rest.answers import answered
@@ -46,6 +51,18 @@ WRONG_SECRET = (
 router = APIRouter(include_in_schema=False)
 
 
+@dataclass(slots=True)
+class _Login:
+    """A login whose credential is asked for when the gateway admits the call."""
+
+    ask: Callable[[], Awaitable[Credential]]
+    credential: Credential = field(init=False)
+
+    async def authorization(self) -> str:
+        self.credential = await self.ask()
+        return self.credential.authorization
+
+
 @router.get("/sign-in")
 async def sign_in_page(request: Request) -> Response:
     return _page(request)
@@ -62,7 +79,8 @@ async def sign_in(request: Request) -> Response:
     secret, then = form.get("secret", "").strip(), form.get("next", "/")
     if not secret:
         return _refused(request, InvalidQuery("secret", "is empty; paste an API key or a token"))
-    return await _open(request, Credential(f"Bearer {secret}"), then)
+    credential = Credential(f"Bearer {secret}")
+    return await _open(request, Credentials(credential.authorization), lambda: credential, then)
 
 
 @router.post("/sign-in/link")
@@ -85,13 +103,8 @@ async def follow_link(request: Request) -> Response:
         return _refused(request, FOREIGN)
     if "prefetch" in request.headers.get("sec-purpose", ""):
         return Response(status_code=503)
-    try:
-        credential = await face_of(request).dependencies.sessions.taken(
-            request.query_params.get("code", "")
-        )
-    except CodelodeError as error:
-        return await _fail(request, error)
-    return await _open(request, credential, "/")
+    sessions, code = face_of(request).dependencies.sessions, request.query_params.get("code", "")
+    return await _complete(request, partial(sessions.taken, code), "/")
 
 
 @router.get("/sign-in/start")
@@ -123,12 +136,7 @@ async def end_login(request: Request) -> Response:
     """Exchange the code that the browser brings for a token, and open a session with it."""
     seed, _, rest = face_of(request).cookies.get(request, "login").partition(".")
     number, _, then = rest.partition(".")
-    try:
-        credential = await _credential(request, seed, number)
-    except CodelodeError as error:
-        response = await _fail(request, error)
-    else:
-        response = await _open(request, credential, unquote(then))
+    response = await _complete(request, partial(_credential, request, seed, number), unquote(then))
     face_of(request).cookies.put(response, request, "login", "", life_s=0)
     return response
 
@@ -164,33 +172,30 @@ async def _credential(request: Request, seed: str, number: str) -> Credential:
     return Credential(f"Bearer {token}", issuer, refresh_token)
 
 
-async def _open(request: Request, credential: Credential, then: str) -> Response:
-    """Open a session with the credential if it is accepted, and redirect to the page `then`."""
+async def _complete(
+    request: Request, ask: Callable[[], Awaitable[Credential]], then: str
+) -> Response:
+    """Open a session with the credential that `ask` returns, and redirect to the page `then`."""
+    login = _Login(ask)
+    return await _open(request, Credentials(login=login), lambda: login.credential, then)
+
+
+async def _open(
+    request: Request, given: Credentials, credential: Callable[[], Credential], then: str
+) -> Response:
+    """Open a session if what is given is accepted, and redirect to the page `then`."""
     face = face_of(request)
 
     async def open_session(_: Request) -> Response:
         call: Call = request.state.call
-        session = await service.sign_in(call.dependencies, call.principal, credential)
+        session = await service.sign_in(call.dependencies, call.principal, credential())
         sessions = call.dependencies.sessions
         await sessions.close(face.cookies.get(request, "session"))
         response = RedirectResponse(own_path(then), 303)
         face.cookies.put(response, request, "session", session, life_s=sessions.life_s)
         return response
 
-    given = Credentials(credential.authorization)
     return await admitted(open_session, "sign_in", partial(_shown, then=then), given)(request)
-
-
-async def _fail(request: Request, error: CodelodeError) -> Response:
-    """Refuse a sign-in without a credential; it is counted, logged, and recorded."""
-
-    async def fail(_: Request) -> Response:
-        raise error
-
-    def shown(request: Request, _: Exception, id: str) -> Response:
-        return _shown(request, error, id)
-
-    return await admitted(fail, "sign_in", shown, NO_CREDENTIALS)(request)
 
 
 def _page(request: Request, problem: problems.Problem | None = None, then: str = "") -> Response:
