@@ -21,6 +21,9 @@ TOO_SLOW = f"manifests (CODELODE_PLAN_TIMEOUT_S) took longer than {PLAN_TIMEOUT_
 #: The default, because on a busy machine a query takes longer than its limit of two seconds.
 PARSE_TIMEOUT_S = 15
 
+#: Several times what the tests need, and quickly filled.
+REDIS_MEMORY_MB = "64"
+
 #: Lines whose keys the TOML parser reads in quadratic time: 10 seconds per file.
 SLOW_TOML = "".join("a." * 900 + f"b{number} = 1\n" for number in range(500))
 
@@ -34,7 +37,11 @@ SMALL = {"small.py": "def small():\n    return 1\n"}
 def hostile(tmp_path_factory, cluster_at):
     """A cluster with the embedded store that indexes hostile repositories."""
     data = tmp_path_factory.mktemp("hostile") / "data"
-    limits = {"plan_timeout_s": str(PLAN_TIMEOUT_S), "parse_timeout_s": str(PARSE_TIMEOUT_S)}
+    limits = {
+        "plan_timeout_s": str(PLAN_TIMEOUT_S),
+        "parse_timeout_s": str(PARSE_TIMEOUT_S),
+        "redis_memory_mb": REDIS_MEMORY_MB,
+    }
     made = cluster_at(data, **limits, **SOON)
     made.start()
     yield made
@@ -59,10 +66,19 @@ def children_of(cluster):
     return cluster.pids("workers call")
 
 
-def test_manifests_that_take_for_ever_fail_their_own_run_only(hostile, make_git):
+def stop_plan(cluster, idle, wait_for):
+    """Stop the processes that plan a run, except the idle ones, until they are killed."""
+    wait_for(lambda: set(children_of(cluster)) - idle, "the plan to be under way")
+    for pid in set(children_of(cluster)) - idle:
+        os.kill(pid, signal.SIGSTOP)
+
+
+def test_manifests_that_take_for_ever_fail_their_own_run_only(hostile, make_git, wait_for):
     with hostile.client() as client:
+        idle = set(children_of(hostile))
         run = client.index(str(slow_to_plan(make_git).folder), name="slow", wait=False)
         index_small(client, make_git, "beside")
+        stop_plan(hostile, idle, wait_for)  # it would take a processor until its time limit
         *_, end = client.watch(run.id)
     assert end.state is RunState.FAILED
     assert TOO_SLOW in end.error
@@ -133,9 +149,7 @@ def test_a_run_that_kills_its_worker_again_and_again_fails(hostile, make_git, wa
     with hostile.client() as client, silent_host() as host:
         idle = set(children_of(hostile))
         stalled = client.index(str(slow_to_plan(make_git).folder), name="stalled", wait=False)
-        wait_for(lambda: set(children_of(hostile)) - idle, "the plan to be under way")
-        for pid in set(children_of(hostile)) - idle:
-            os.kill(pid, signal.SIGSTOP)
+        stop_plan(hostile, idle, wait_for)
         *_, stalled = client.watch(stalled.id)
         assert (stalled.state, TOO_SLOW in stalled.error) == (RunState.FAILED, True)
         run = client.index(f"{host}/deadly", name="deadly", wait=False)
@@ -187,26 +201,25 @@ def test_slow_files_of_one_repository_delay_another_one_by_seconds_only(
 
 
 def test_at_the_memory_limit_of_redis_runs_can_be_cancelled_and_repositories_removed(
-    tmp_path, cluster_at, make_git, wait_for
+    hostile, make_git, wait_for
 ):
-    cluster = cluster_at(tmp_path / "data", redis_memory_mb="32", **SOON)
-    cluster.start()
-    try:
-        with cluster.client() as client, connect(cluster.facts["redis"]) as redis:
-            index_small(client, make_git, "kept")
-            with silent_host() as host:
-                run = client.index(f"{host}/silent", name="silent", wait=False)
-                fill(redis)
-                assert client.cancel(run.id).state is RunState.CANCELLED
-                client.remove("silent")
-                assert [one.repository.name for one in client.repositories()] == ["kept"]
-                assert client.status().queues
-                assert client.search("small", skip_cache=True).hits
-            redis.delete(FILLER)
-            wait_for(lambda: not cluster.pids("ls-remote"), "git to end")
-            index_small(client, make_git, "new")
-    finally:
-        cluster.kill()
+    with hostile.client() as client, connect(hostile.facts["redis"]) as redis:
+
+        def names():
+            return {one.repository.name for one in client.repositories()}
+
+        index_small(client, make_git, "kept")
+        with silent_host() as host:
+            run = client.index(f"{host}/silent", name="silent", wait=False)
+            fill(redis)
+            assert client.cancel(run.id).state is RunState.CANCELLED
+            client.remove("silent")
+            assert names() & {"kept", "silent"} == {"kept"}
+            assert client.status().queues
+            assert client.search("small", skip_cache=True).hits
+        redis.delete(FILLER)
+        wait_for(lambda: not hostile.pids("ls-remote"), "git to end")
+        index_small(client, make_git, "new")
 
 
 FILLER = "filler"
