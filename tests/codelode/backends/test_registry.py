@@ -110,9 +110,9 @@ def test_nothing_is_imported_for_what_is_not_used(expression, absent, tmp_path):
     [
         {},
         {"store": "weaviate", "embedder": "ollama", "language_model": "openai"},
-        {"store": "weaviate", "embedder": "openai", "language_model": "ollama"},
+        {"embedder": "openai", "language_model": "ollama"},
     ],
-    ids=["default", "weaviate, ollama, and openai", "weaviate, openai, and ollama"],
+    ids=["default", "weaviate, ollama, and openai", "local, openai, and ollama"],
 )
 def test_the_modules_of_a_choice_contain_all_that_its_backends_import(choice, tmp_path):
     assert (
