@@ -80,7 +80,7 @@ def test_an_access_file_gives_globs_and_roles_to_groups_and_people():
         ("groups:\n\ta: {}\n", 2, "a tab is not allowed here; indent with spaces"),
         ("a: &x {}\nb: *y\n", 2, "the file is not valid YAML: found undefined alias"),
         ("groups: {}\n---\npeople: {}\n", 2, "another document"),
-        ("groups: " + "[" * 5_000, None, ""),
+        ("groups: " + "[" * 1_000, None, ""),
         ("groups:\n  a: \x00\n", None, ""),
     ],
 )
