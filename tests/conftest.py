@@ -35,7 +35,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 from hypothesis import settings  # noqa: E402 - else its compiled modules are not cached
 
 # How long an example takes depends on what else the machine does; time is measured in tests/bench.
-settings.register_profile("untimed", deadline=None, max_examples=examples(100, short=20))
+settings.register_profile("untimed", deadline=None, max_examples=examples(100, short=10))
 settings.load_profile("untimed")
 
 

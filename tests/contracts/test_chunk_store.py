@@ -42,6 +42,7 @@ from codelode.model import (
 from codelode.names import names_of
 from gateway.options import Retrieve
 from gateway.retrieve.hybrid import MAX_WINDOW
+from tests.examples import examples
 from tests.waiting import Patient
 from workers.parse import parse
 
@@ -836,7 +837,9 @@ SOME = st.lists(st.sampled_from([*REPOSITORIES, RepositoryName("unknown/one")]),
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(40, short=12),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     seen=SOME.map(Visibility.of),
@@ -868,7 +871,9 @@ FEW = st.lists(st.sampled_from(REPOSITORIES), unique=True, max_size=2).map(froze
 
 
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(30, short=10),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     teams=st.sampled_from([(), (0,), (1, 2), (0, 1, 2)]),

@@ -81,7 +81,7 @@ def test_an_overlap_is_the_text_right_before_the_chunk(data, path):
         assert len(made.overlap) == piece.overlap
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30, short=10), deadline=None)
 @given(data=files(), path=st.sampled_from(PATHS))
 def test_ids_do_not_depend_on_overlaps(data, path):
     parsed = parse(data, path=path)
@@ -126,7 +126,7 @@ def test_content_is_the_decoded_bytes_of_its_range(real_files):
             assert data[piece.start_byte : piece.end_byte].decode("utf-8-sig") == piece.content
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30, short=10), deadline=None)
 @given(data=files(), path=st.sampled_from(PATHS))
 def test_parsing_is_deterministic(data, path):
     assert parse(data, path=path) == parse(data, path=path)
