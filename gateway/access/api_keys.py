@@ -17,7 +17,7 @@ from codelode import api_keys
 from codelode.api_keys import USE_INTERVAL_S, ApiKey
 from codelode.errors import CodelodeError, Unauthenticated
 from codelode.ports import ApiKeys
-from gateway.access.identity import Credentials, Identity
+from gateway.access.identity import Credentials, Identity, bearer
 from gateway.fresh import FreshCache
 
 #: Maximum number of cached keys, about 1 kB each.
@@ -43,7 +43,7 @@ class KeyAuthenticator:
         self._recording: set[asyncio.Task[None]] = set()
 
     async def identity(self, credentials: Credentials) -> Identity | None:
-        given = credentials.authorization.removeprefix("Bearer ")
+        given = bearer(credentials.authorization) or credentials.authorization
         if not given.startswith(api_keys.PREFIX):
             return None
         key = await self._checked(given)

@@ -52,6 +52,15 @@ class Identity:
     claims: tuple[tuple[str, str], ...] = ()  # texts and whole numbers of a token
 
 
+def bearer(authorization: str) -> str:
+    """Return the token or key in a header `authorization`; "" if its scheme is not Bearer.
+
+    Names of schemes are case-insensitive (RFC 9110, section 11.1).
+    """
+    scheme, _, given = authorization.partition(" ")
+    return given.lstrip(" ") if scheme.lower() == "bearer" else ""
+
+
 class Authenticator(Protocol):
     """Establishes identities from one kind of credentials."""
 

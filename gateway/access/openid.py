@@ -15,7 +15,7 @@ from codelode.access import Role
 from codelode.errors import Unauthenticated
 from codelode.ports import Documents
 from codelode.settings import Settings, listed
-from gateway.access.identity import Credentials, Identity
+from gateway.access.identity import Credentials, Identity, bearer
 from gateway.access.signing_keys import SigningKeys
 
 #: Longest token, characters. gRPC itself refuses headers of more than 16 kB together.
@@ -27,7 +27,6 @@ MAX_NAME_CHARS = 256
 #: for other purposes, such as logout, have others.
 TYPES = ("jwt", "at+jwt", "application/at+jwt")
 
-_BEARER = "bearer "
 #: The beginning, in base64url, of every JSON object that has no space after its first brace.
 _OBJECT = "eyJ"
 
@@ -107,9 +106,7 @@ class _Refused(Exception):
 
 def _token(authorization: str) -> str | None:
     """Return the token of the header if it looks like a JSON Web Token."""
-    if authorization[: len(_BEARER)].lower() != _BEARER:
-        return None
-    token = authorization[len(_BEARER) :].strip()
+    token = bearer(authorization).strip()
     return token if token.startswith(_OBJECT) and token.count(".") == 2 else None
 
 

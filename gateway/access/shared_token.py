@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from codelode.access import Role
 from codelode.errors import Unauthenticated
-from gateway.access.identity import Credentials, Identity
+from gateway.access.identity import Credentials, Identity, bearer
 
 REMEDY = (
     "set the environment variable CODELODE_TOKEN to the token of the gateway, or, for your own "
@@ -32,7 +32,7 @@ class SharedToken:
             return Identity("loopback", Role.ADMIN)
         if not credentials.authorization:
             return None
-        given, expected = credentials.authorization.encode(), f"Bearer {self.token}".encode()
-        if not hmac.compare_digest(given, expected):
+        given = bearer(credentials.authorization)
+        if not hmac.compare_digest(given.encode(), self.token.encode()):
             raise Unauthenticated(WRONG_TOKEN)
         return Identity("token", Role.ADMIN)

@@ -9,12 +9,14 @@ import ssl
 from dataclasses import replace
 
 import pytest
+from grpc import aio
 from starlette.requests import Request
 from structlog.testing import capture_logs
 
 from codelode.errors import InvalidSettings, TimedOut
 from codelode.listeners import require_secure_listeners
 from codelode.settings import Settings
+from codelode.v1 import search_pb2, search_pb2_grpc
 from gateway.api.rest import calls, problems
 from gateway.api.rest.server import HttpServer
 from gateway.app import Gateway
@@ -36,6 +38,30 @@ def told(response):
     assert problem["status"] == response.status_code
     assert problem["request_id"] == response.headers["x-request-id"]
     return response.status_code, problem.get("field", ""), problem["detail"]
+
+
+@pytest.mark.parametrize("scheme", ["bearer", "BEARER", "Bearer ", "bEaReR"])
+async def test_every_face_accepts_the_scheme_bearer_in_any_case(tmp_path, scheme):
+    about_tools = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    accepted = {"accept": "application/json, text/event-stream"}
+    async with serving(tmp_path) as (client, gateway):
+        made = await client.post("/api/v1/keys", json={"name": "ann", "role": "reader"})
+        for secret in (TOKEN, made.json()["key"]):
+            header = {"authorization": f"{scheme} {secret}"}
+            assert (await client.get("/api/v1/scopes", headers=header)).status_code == 200
+            agent = await client.post("/mcp", json=about_tools, headers={**accepted, **header})
+            assert agent.status_code == 200
+            link = await client.post("/sign-in/link", headers=header)
+            assert (await client.get(link.json()["path"])).status_code == 303
+            async with aio.insecure_channel(f"127.0.0.1:{gateway.port}") as channel:
+                list_scopes = search_pb2_grpc.SearchServiceStub(channel).ListScopes
+                await list_scopes(search_pb2.ListScopesRequest(), metadata=tuple(header.items()))
+
+
+@pytest.mark.parametrize("authorization", ["Basic {}", "bearer{}", "token {}", "bearer\t{}"])
+async def test_another_scheme_does_not_carry_the_shared_token(client, authorization):
+    header = {"authorization": authorization.format(TOKEN)}
+    assert (await client.get("/api/v1/scopes", headers=header)).status_code == 401
 
 
 async def test_a_search_is_answered_and_logged_under_the_id_of_its_caller(client):
