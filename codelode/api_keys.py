@@ -22,6 +22,7 @@ USE_INTERVAL_S = 60.0
 
 _ID_BYTES, _SECRET_BYTES = 8, 32
 _KEY = re.compile(r"codelode_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _BEGINNING = re.compile(r"codelode_[0-9a-f]{16}_")
 
 
@@ -55,6 +56,11 @@ def generate() -> tuple[str, str]:
 def text(id: str, secret: str) -> str:
     """Return the key as a caller sends it."""
     return f"{PREFIX}{id}_{secret}"
+
+
+def is_name(text: str) -> bool:
+    """Return whether a key can have this name."""
+    return _NAME.fullmatch(text) is not None
 
 
 def parts(key: str) -> tuple[str, str] | None:

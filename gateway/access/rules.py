@@ -9,6 +9,9 @@
         repositories: [legal/contracts]
         accounts: {work: "17"}
 
+An entry under `people` has the name of a principal, as the gateway logs it. Names that no principal
+can have are refused, because such an entry would silently give its rights to nobody.
+
 `accounts` names the account of a person, or of an API key, at the code host of a connection, by the
 id that the host assigned. Hosts never assign the same id to another account.
 """
@@ -20,7 +23,7 @@ from dataclasses import dataclass, field
 
 import yaml
 
-from codelode import declarations, repository_globs
+from codelode import api_keys, declarations, repository_globs
 from codelode.access import Role
 from codelode.declarations import Wrong, items, line, text, texts
 from codelode.grouping import Globs, undescribed
@@ -29,6 +32,11 @@ from gateway.access.identity import Identity
 
 #: Prefix of the identities of API keys, which carry their rights themselves.
 _KEY_IDENTITY = "key:"
+
+#: Prefixes of the names of principals that are told apart by a name of their own.
+_KINDS = ("user", "certificate", "key", "webhook")
+#: Names of the principals that callers without names of their own have.
+_SHARED = ("token", "loopback")
 
 _SECTIONS = ("groups", "people")
 _FIELDS = ("repositories", "role")
@@ -85,7 +93,36 @@ def parse(text: str, *, file: str) -> Rules:
 
 def _rules(root: yaml.Node) -> Rules:
     sections = dict(items(root, "the file", known=_SECTIONS))
-    return Rules(**{name: _grants(name, node) for name, node in sections.items()})
+    rules = Rules(**{name: _grants(name, node) for name, node in sections.items()})
+    if "people" in sections:
+        _require_principals(sections["people"])
+    return rules
+
+
+def _require_principals(people: yaml.Node) -> None:
+    """Raise Wrong for an entry that matches nobody."""
+    for key, _ in people.value:
+        if problem := _problem_of_principal(key.value):
+            raise Wrong(line(key), f"the entry {key.value!r} matches nobody: {problem}")
+
+
+def _problem_of_principal(given: str) -> str:
+    """Return why no principal has this name; empty if one can have it."""
+    if given in _SHARED:
+        return ""
+    kind, _, name = given.partition(":")
+    if not name or kind not in _KINDS:
+        is_upper = name and kind.lower() in _KINDS
+        likely = f"{kind.lower()}:{name}" if is_upper else f"user:{given.rstrip(':') or 'NAME'}"
+        return (
+            "write user:NAME for a person, certificate:NAME for a client certificate, and key:NAME "
+            f"for an API key, here probably {likely!r}"
+        )
+    if kind == "key" and not api_keys.is_name(name):
+        return (
+            "names of keys have 1 to 64 letters, digits, and . _ -; `codelode keys list` shows them"
+        )
+    return ""
 
 
 def _grants(section: str, node: yaml.Node) -> dict[str, Grant]:

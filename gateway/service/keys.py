@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
 import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 
@@ -29,8 +28,6 @@ from gateway.sessions import Credential
 
 #: Longest life of a key, seconds: ten years.
 MAX_LIFE_S = 10 * 365 * 86_400
-
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 @permitted
@@ -162,7 +159,7 @@ def _require_no_key(name: str) -> None:
 
 
 def _name(name: str) -> str:
-    if not _NAME.fullmatch(name):
+    if not api_keys.is_name(name):
         raise InvalidQuery(
             "name", f"{name[:100]!r} is not 1 to 64 letters, digits, and . _ -; rename the key"
         )

@@ -76,6 +76,17 @@ def test_an_access_file_gives_globs_and_roles_to_groups_and_people():
         ("groups:\n  a:\n    role: [admin]\n", 3, "role must be a text"),
         ("groups:\n  7: {}\n", 2, "a name in groups must be a text; write it in quotes"),
         ("people:\n  key:ci: {role: admin}\n", 2, "is an API key"),
+        (
+            "people:\n  ann@example.org:\n    role: admin\n",
+            2,
+            "here probably 'user:ann@example.org'",
+        ),
+        ("people:\n  key:ci: {}\n  KEY:ci: {}\n", 3, "here probably 'key:ci'"),
+        ("people:\n  User:ann: {}\n", 2, "here probably 'user:ann'"),
+        ("people:\n  'user:': {}\n", 2, "matches nobody: write user:NAME"),
+        ("people:\n  '': {}\n", 2, "here probably 'user:NAME'"),
+        ("people:\n  group:payments: {}\n", 2, "here probably 'user:group:payments'"),
+        ("people:\n  key:ci/*: {accounts: {work: '1'}}\n", 2, "names of keys have 1 to 64"),
         ("groups:\n  a: [\n", 3, ""),
         ("groups:\n\ta: {}\n", 2, "a tab is not allowed here; indent with spaces"),
         ("a: &x {}\nb: *y\n", 2, "the file is not valid YAML: found undefined alias"),
@@ -90,6 +101,30 @@ def test_a_malformed_file_is_refused_with_its_line(text, line, message):
 
     assert str(caught.value).startswith(f"/etc/access.yaml:{line or ''}")
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "user:ann@example.org",
+        "user:248289761001",
+        "user:key:ci",
+        "user:Ann: of payments",
+        "certificate:ci.example.org",
+        "certificate:spiffe://example.org/ci",
+        "certificate:::1",
+        "token",
+        "loopback",
+        "webhook:work",
+    ],
+)
+def test_every_name_that_a_principal_can_have_may_be_in_the_file(name):
+    assert list(parse(f"people: {{{name!r}: {{role: reader}}}}", file="f").people) == [name]
+
+
+def test_groups_may_have_any_name():
+    groups = parse("groups: {'key:x': {}, '': {}, ann@example.org: {}}", file="f").groups
+    assert list(groups) == ["key:x", "", "ann@example.org"]
 
 
 def test_aliases_do_not_multiply_the_work():
