@@ -64,6 +64,7 @@ def test_an_agent_indexes_searches_reads_and_explains_a_repository(agent, git):
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.parametrize("store", ["local"], indirect=True)  # the length does not depend on it
 @pytest.mark.parametrize(
     ("tool", "given"),
     [

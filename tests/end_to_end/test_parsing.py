@@ -6,6 +6,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.own_query import QUERY, ROUTED, ROUTES
 
 TERRAFORM = """\
@@ -86,6 +88,7 @@ def test_the_health_of_each_language_is_in_the_status(cluster, git):
         assert "syntax error" in partial.reason
 
 
+@pytest.mark.parametrize("store", ["local"], indirect=True)  # the file does not reach the store
 def test_a_file_that_exceeds_the_parse_timeout_twice_fails_alone(cluster, git, wait_for):
     git.commit({"a.py": LONG, "b.py": ROUTED})
     before = pool_times(cluster)
