@@ -1,10 +1,11 @@
 """Admit the calls of every face: find the principal, apply the limits, log and record the call.
 
 A face describes the call it received and works inside `Calls.admitted`; otherwise it only
-converts. Streams count against the limits of their principal, but take no turn of
-`gateway.admission`, because they last for minutes and mostly wait; instead, the rights of their
-callers are checked every RECHECK_S. The service layer adds fields of its own (`hits`, `run`) to the
-log line with `note`.
+converts. A call takes a turn of `gateway.admission` only while it works, never while it waits for
+its caller, who could otherwise keep all turns: the rest of a request is read before, and a call
+that streams its answer takes a turn for each part. Calls that last for minutes and mostly wait take
+none. The rights of the callers of streams are checked every RECHECK_S. The service layer adds
+fields of its own (`hits`, `run`) to the log line with `note`.
 """
 
 from __future__ import annotations
@@ -12,10 +13,17 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    aclosing,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 from uuid import uuid4
 
 import structlog
@@ -37,6 +45,8 @@ _ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 
 log = structlog.get_logger("gateway")
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Received:
@@ -51,6 +61,8 @@ class Received:
     remaining_s: Callable[[], float | None]  # time until the deadline; None: no deadline
     #: Returns the face's name of an outcome: an error, a cancellation, or None for an answer.
     code: Callable[[BaseException | None], str]
+    #: Reads what the caller has still to send, before the call takes its turn.
+    read: Callable[[], Awaitable[None]] | None = None
 
 
 @dataclass(slots=True)
@@ -93,18 +105,39 @@ class Calls:
         Raises Unauthenticated, Unavailable, TimedOut, and Busy beyond a limit. A call for which
         there is no room is refused before its principal is looked up, which takes longer.
         """
-        if not _is_stream(received):
-            self._admission.require_room(received.remaining_s())
-        with self._counted(), self._recorded(received) as outcome:
-            principal = await self._access.principal(received.credentials, source=received.source)
-            outcome.principal = principal
-            note(principal=principal.name)
-            _check_deadline(received)
-            async with (
-                self._limiter.admitted(principal, received.function),
-                self._turn(received, principal),
-            ):
+        async with self._known(received) as principal:
+            if _is_stream(received):
+                turn = self._access.rechecked(received.credentials, principal)
+            else:
+                turn = self._admission.admitted(received.remaining_s())
+            async with turn:
                 yield principal
+
+    async def streamed(
+        self, received: Received, answer: Callable[[Principal], AsyncGenerator[T, None]]
+    ) -> AsyncGenerator[T, None]:
+        """Yield the parts of the answer to a call, as `admitted` admits it.
+
+        The call holds its turn while a part is made, not while the caller takes it; the turn for
+        the first part may be refused, and later ones are waited for. No part is made any more when
+        the rights of the caller were reduced: this raises the error of `Access.rechecked`.
+        """
+        remaining_s = received.remaining_s()
+        async with (
+            self._known(received) as principal,
+            self._access.watched(received.credentials, principal) as rights,
+            aclosing(answer(principal)) as parts,
+        ):
+            while True:
+                is_endless = _is_stream(received)
+                turn = nullcontext() if is_endless else self._admission.admitted(remaining_s)
+                async with turn, rights.held():
+                    try:
+                        part = await anext(parts)
+                    except StopAsyncIteration:
+                        return
+                yield part
+                remaining_s = None
 
     def further(self, principal: Principal, function: str) -> AbstractAsyncContextManager[None]:
         """Count a further service function that an admitted call uses. Raises Busy."""
@@ -121,10 +154,20 @@ class Calls:
             with self._recorded(received):
                 raise
 
-    def _turn(self, received: Received, principal: Principal) -> AbstractAsyncContextManager[None]:
-        if _is_stream(received):
-            return self._access.rechecked(received.credentials, principal)
-        return self._admission.admitted(received.remaining_s())
+    @asynccontextmanager
+    async def _known(self, received: Received) -> AsyncIterator[Principal]:
+        """Yield the principal within its limits, when the whole request is read."""
+        if not _is_stream(received):
+            self._admission.require_room(received.remaining_s())
+        with self._counted(), self._recorded(received) as outcome:
+            principal = await self._access.principal(received.credentials, source=received.source)
+            outcome.principal = principal
+            note(principal=principal.name)
+            _check_deadline(received)
+            async with self._limiter.admitted(principal, received.function):
+                if received.read is not None:
+                    await received.read()
+                yield principal
 
     @contextmanager
     def _recorded(self, received: Received) -> Iterator[_Outcome]:

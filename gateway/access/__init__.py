@@ -23,6 +23,36 @@ RECHECK_S = 2.0
 REDUCED = "your rights were reduced during the call; repeat it"
 
 
+class WatchedRights:
+    """The rights of a caller, as long as `checking` runs; its result or error tells their end."""
+
+    def __init__(self, checking: asyncio.Task[CodelodeError]) -> None:
+        self._checking = checking
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """End the block when the rights are reduced; see `Access.rechecked`."""
+
+        def end_block(checking: asyncio.Task[CodelodeError]) -> None:
+            if not checking.cancelled():
+                with suppress(RuntimeError):  # the block has just ended by itself
+                    limit.reschedule(0)
+
+        checking = self._checking
+        if checking.done():
+            raise checking.result()
+        try:
+            async with asyncio.timeout(None) as limit:
+                checking.add_done_callback(end_block)
+                yield
+        except TimeoutError:
+            if not checking.done():
+                raise
+            raise checking.result() from None
+        finally:
+            checking.remove_done_callback(end_block)
+
+
 class Access:
     """Finds the principal of a call by the first authenticator that knows its credentials."""
 
@@ -61,6 +91,14 @@ class Access:
         The block then raises Unauthenticated, or Unavailable if a repeated call would be admitted.
         An unexpected error of the check ends the block too, so that no call goes on unchecked.
         """
+        async with self.watched(credentials, principal) as rights, rights.held():
+            yield
+
+    @asynccontextmanager
+    async def watched(
+        self, credentials: Credentials, principal: Principal
+    ) -> AsyncIterator[WatchedRights]:
+        """Check the rights of the caller every RECHECK_S while the block runs."""
 
         async def check() -> CodelodeError:
             while True:
@@ -68,20 +106,9 @@ class Access:
                 if lost := await self._lost(credentials, principal):
                     return lost
 
-        def end_block(check: asyncio.Task[CodelodeError]) -> None:
-            if not check.cancelled():
-                with suppress(RuntimeError):  # the block has just ended by itself
-                    limit.reschedule(0)
-
         checking = asyncio.create_task(check())
         try:
-            async with asyncio.timeout(None) as limit:
-                checking.add_done_callback(end_block)
-                yield
-        except TimeoutError:
-            if not checking.done():
-                raise
-            raise checking.result() from None
+            yield WatchedRights(checking)
         finally:
             checking.cancel()
 

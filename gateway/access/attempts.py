@@ -26,7 +26,7 @@ from codelode.access import Principal
 from codelode.bounded import put
 from codelode.errors import Busy, CodelodeError, Unauthenticated
 from codelode.ports import CallLimit, CallLimits
-from gateway.access import Access
+from gateway.access import Access, WatchedRights
 from gateway.access.identity import NO_CREDENTIALS, Credentials
 
 #: Maximum number of remembered addresses, and of accepted credentials; the oldest are dropped.
@@ -81,6 +81,12 @@ class GuardedAccess:
     ) -> AbstractAsyncContextManager[None]:
         """Check the rights of the caller while the block runs, as `Access.rechecked` does."""
         return self._access.rechecked(credentials, principal)
+
+    def watched(
+        self, credentials: Credentials, principal: Principal
+    ) -> AbstractAsyncContextManager[WatchedRights]:
+        """Check the rights of the caller while the block runs, as `Access.watched` does."""
+        return self._access.watched(credentials, principal)
 
     async def _logged_in(
         self, counts: CallLimits, credentials: Credentials, address: str

@@ -1,4 +1,7 @@
-"""Have every request admitted before its body is read, and answer errors as problem details."""
+"""Have every request admitted, and answer errors as problem details.
+
+The body of a request is read once its caller is known, and before the call takes its turn.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
@@ -33,6 +36,9 @@ FACE = "codelode.face"
 #: Time within which a request is answered, seconds. Callers of gRPC choose a deadline; HTTP has no
 #: usual way to send one.
 TIMEOUT_S = 60.0
+
+#: Time within which the body of a request must arrive, seconds.
+BODY_S = 30.0
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 Refused = Callable[[Request, Exception, str], Response]  # the last argument: the request's id
@@ -110,22 +116,30 @@ class AdmittedRoute(APIRoute):
         self.answer = response_model
 
     def get_route_handler(self) -> Handler:
-        return admitted(super().get_route_handler(), FUNCTIONS[self.operation_id or ""], as_problem)
+        function = FUNCTIONS[self.operation_id or ""]
+        return admitted(super().get_route_handler(), function, as_problem, reads_body=True)
 
 
 def admitted(
-    handler: Handler, function: str, refused: Refused, credentials: Credentials | None = None
+    handler: Handler,
+    function: str,
+    refused: Refused,
+    credentials: Credentials | None = None,
+    *,
+    reads_body: bool = False,
 ) -> Handler:
     """Return a handler that has the call of the service function admitted first.
 
     `refused` returns the response to an error. `credentials` replace those of the header or the
-    cookie.
+    cookie. `reads_body` is false if the handler needs no body, or it is read already.
     """
 
     async def answer(request: Request) -> Response:
         return await concluded(
             request,
-            lambda id: answer_admitted(handler, request, function, id, credentials),
+            lambda id: answer_admitted(
+                handler, request, function, id, credentials, reads_body=reads_body
+            ),
             refused,
         )
 
@@ -159,10 +173,12 @@ async def answer_admitted(
     function: str,
     id: str,
     credentials: Credentials | None = None,
+    *,
+    reads_body: bool = False,
 ) -> Response:
     """Have the call admitted, and return the response of the handler."""
     face = face_of(request)
-    response = Response()
+    response, whole = Response(), request
     ends_at = time.monotonic() + TIMEOUT_S
 
     def code(error: BaseException | None) -> str:
@@ -170,6 +186,11 @@ async def answer_admitted(
             return str(response.status_code)
         is_late = isinstance(error, asyncio.CancelledError) and time.monotonic() >= ends_at
         return status_name(TimedOut() if is_late else error)
+
+    async def read() -> None:
+        nonlocal whole
+        content = await body(request, within_s=BODY_S)
+        whole = Request(request.scope, _with_body(content, request.receive))
 
     received = received_as(
         request,
@@ -179,10 +200,12 @@ async def answer_admitted(
         code=code,
         credentials=credentials,
     )
+    if reads_body:
+        received = replace(received, read=read)
     async with face.calls.admitted(received) as principal:
         request.state.call = Call(face.dependencies, principal)
         try:
-            response = await handler(Request(request.scope, bounded(request.receive)))
+            response = await handler(whole)
         except problems.UNDERSTOOD as error:
             raise problems.understood(error) from None
     return response
@@ -194,6 +217,16 @@ def counted_as(request: Request, function: str) -> AbstractAsyncContextManager[N
     Raises Busy if the caller has reached the limit of such calls.
     """
     return face_of(request).calls.further(call_of(request).principal, function)
+
+
+def _with_body(content: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that gives the body, and then what follows it."""
+    messages: list[Message] = [{"type": "http.request", "body": content, "more_body": False}]
+
+    async def received() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return received
 
 
 def bounded(receive: Receive, most: int = problems.MAX_BODY_BYTES) -> Receive:

@@ -9,7 +9,8 @@ intercepted: probes would flood the log.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -98,14 +99,18 @@ class Interceptor(aio.ServerInterceptor):
         return call
 
     def _stream(
-        self, behaviour: Callable[[Any, CallContext], AsyncIterator[Any]], about: _Call
+        self, behaviour: Callable[[Any, CallContext], AsyncGenerator[Any, None]], about: _Call
     ) -> Callable[[bytes, CallContext], AsyncIterator[Any]]:
         async def call(request: bytes, context: CallContext) -> AsyncIterator[Any]:
+            def answer(principal: Principal) -> AsyncGenerator[Any, None]:
+                called_by(principal)
+                return behaviour(about.decoded(request), context)
+
             try:
-                async with self._calls.admitted(self._received(about, context)) as principal:
-                    called_by(principal)
-                    async for response in behaviour(about.decoded(request), context):
-                        yield response
+                received = self._received(about, context)
+                async with aclosing(self._calls.streamed(received, answer)) as parts:
+                    async for part in parts:
+                        yield part
             except Exception as error:  # noqa: BLE001 - any error becomes an answer
                 await _abort(context, error, about.request_id)
 

@@ -32,7 +32,7 @@ class PageRoute(AdmittedRoute):
     def get_route_handler(self) -> Handler:
         # AdmittedRoute's handler is skipped: it answers errors as problem details.
         handler = super(AdmittedRoute, self).get_route_handler()
-        return admitted(handler, FUNCTIONS[self.operation_id or ""], refused)
+        return admitted(handler, FUNCTIONS[self.operation_id or ""], refused, reads_body=True)
 
 
 def page_router() -> APIRouter:
