@@ -8,6 +8,10 @@ from codelode.errors import InvalidSettings
 from codelode.loopback import is_loopback
 from codelode.settings import Settings
 
+#: Shortest shared token that a gateway accepts where other machines can call it, characters. Those
+#: can try 30 tokens a minute from each address (CODELODE_WRONG_CREDENTIALS_PER_MINUTE).
+MIN_TOKEN_CHARS = 16
+
 
 def require_secure_listeners(settings: Settings) -> None:
     """Raise InvalidSettings if other machines could call the gateway without credentials or TLS.
@@ -85,8 +89,13 @@ def _require_mtls(settings: Settings) -> None:
             "client certificates need all of CODELODE_LISTEN_MTLS, CODELODE_TLS_CLIENT_CA, "
             "CODELODE_TLS_CERTIFICATE, and CODELODE_TLS_KEY"
         )
-    if _listening_host("listen_mtls", settings.listen_mtls, example="127.0.0.1:50053") is None:
+    host = _listening_host("listen_mtls", settings.listen_mtls, example="127.0.0.1:50053")
+    if host is None:
         raise InvalidSettings("CODELODE_LISTEN_MTLS cannot be a Unix socket: it has no TLS")
+    if not is_loopback(host) and (problem := _problem_of_token(settings)):
+        raise InvalidSettings(
+            f"CODELODE_LISTEN_MTLS={settings.listen_mtls!r}: {problem}; or use 127.0.0.1:PORT"
+        )
 
 
 def _missing_for_other_machines(settings: Settings) -> list[str]:
@@ -98,8 +107,9 @@ def _missing_for_other_machines(settings: Settings) -> list[str]:
             "a long random text, or CODELODE_TOKEN_FILE to a file with one, or "
             "CODELODE_OIDC_ISSUERS"
         )
-    # A container listens on all of its addresses, but may be published on loopback only.
-    needs_tls = not is_loopback(settings.published_host.strip("[]"))
+    if problem := _problem_of_token(settings):
+        missing.append(problem)
+    needs_tls = not _is_published_on_loopback(settings)
     if needs_tls and not settings.tls_certificate and not settings.tls_terminated_by_proxy:
         missing.append(
             "without TLS the gateway may listen on loopback only; set CODELODE_TLS_CERTIFICATE and "
@@ -107,3 +117,20 @@ def _missing_for_other_machines(settings: Settings) -> list[str]:
             "--tls-terminated-by-proxy (CODELODE_TLS_TERMINATED_BY_PROXY=true)"
         )
     return missing
+
+
+def _problem_of_token(settings: Settings) -> str:
+    """Return why other machines could guess the shared token; empty if they cannot."""
+    is_short = 0 < len(settings.shared_token()) < MIN_TOKEN_CHARS
+    if not is_short or _is_published_on_loopback(settings):
+        return ""
+    return (
+        f"with a shared token of fewer than {MIN_TOKEN_CHARS} characters, which others could "
+        "guess, the gateway may listen on loopback only; set CODELODE_TOKEN to a long random text, "
+        "such as the output of `openssl rand -hex 32`, or CODELODE_TOKEN_FILE to a file with one"
+    )
+
+
+def _is_published_on_loopback(settings: Settings) -> bool:
+    """Return whether the container of the gateway, which listens everywhere, is out of reach."""
+    return is_loopback(settings.published_host.strip("[]"))

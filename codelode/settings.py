@@ -110,7 +110,7 @@ class Settings(BaseSettings):
     token: SecretStr = Field(
         default=SecretStr(""),
         description="Shared secret that clients send with every call to the gateway. Required to "
-        "listen on an address other than loopback.",
+        "listen on an address other than loopback, with at least 16 characters.",
     )
     token_file: str = Field(
         default="",

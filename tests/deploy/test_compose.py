@@ -299,6 +299,10 @@ def test_gateway_needs_no_tls_on_loopback(settings_in):
     require_secure_listeners(settings_in(CODELODE_BIND="[::1]"))
 
 
+LONG = "sesame-of-16-chr"
+BEHIND_PROXY = {"CODELODE_TLS_TERMINATED_BY_PROXY": "true"}
+
+
 @pytest.mark.parametrize("bind", ["0.0.0.0", "[::]", "10.0.0.7"])
 def test_gateway_beyond_loopback_needs_tls_or_a_proxy_that_terminates_it(
     settings_in, services, tmp_path, bind
@@ -306,14 +310,16 @@ def test_gateway_beyond_loopback_needs_tls_or_a_proxy_that_terminates_it(
     with pytest.raises(
         InvalidSettings, match=r"without TLS.*CODELODE_TLS_TERMINATED_BY_PROXY=true"
     ):
-        require_secure_listeners(settings_in(CODELODE_BIND=bind))
-    require_secure_listeners(
-        settings_in(CODELODE_BIND=bind, CODELODE_TLS_TERMINATED_BY_PROXY="true")
-    )
+        require_secure_listeners(settings_in(CODELODE_BIND=bind, CODELODE_TOKEN=LONG))
+    require_secure_listeners(settings_in(CODELODE_BIND=bind, CODELODE_TOKEN=LONG, **BEHIND_PROXY))
+    with pytest.raises(InvalidSettings, match="a shared token of fewer than 16 characters"):
+        require_secure_listeners(
+            settings_in(CODELODE_BIND=bind, CODELODE_TOKEN="sesame", **BEHIND_PROXY)
+        )
     assert "${TLS_FOLDER:-tls}:/tls:ro" in services["gateway"]["volumes"]
     files = Authority(tmp_path).issue("search.example").settings
     env = {f"CODELODE_{name.upper()}": value for name, value in files.items()}
-    require_secure_listeners(settings_in(CODELODE_BIND=bind, **env))
+    require_secure_listeners(settings_in(CODELODE_BIND=bind, CODELODE_TOKEN=LONG, **env))
 
 
 def test_required_secrets_are_listed_in_the_example_environment_file():

@@ -27,6 +27,9 @@ from gateway.app import Gateway
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
+LONG = "sesame-of-16-chr"  # the shortest token for other machines
+PROXIED = {"tls_terminated_by_proxy": True}
+
 
 @pytest.mark.parametrize(
     "listen", ["127.0.0.1:50051", "localhost:0", "[::1]:50051", "127.8.0.1:1", "unix:/run/x.sock"]
@@ -39,15 +42,15 @@ def test_loopback_addresses_are_accepted(listen):
 def test_other_addresses_are_refused_without_authentication(listen):
     with pytest.raises(InvalidSettings, match="without authentication"):
         require_secure_listeners(Settings(listen=listen, tls_terminated_by_proxy=True))
-    require_secure_listeners(Settings(listen=listen, token="secret", tls_terminated_by_proxy=True))
+    require_secure_listeners(Settings(listen=listen, token=LONG, tls_terminated_by_proxy=True))
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:50051", "[::]:50051", "10.0.0.1:1", "host.example:1"])
 def test_other_addresses_are_refused_without_tls(listen):
     with pytest.raises(InvalidSettings, match=r"without TLS .* --tls-terminated-by-proxy"):
-        require_secure_listeners(Settings(listen=listen, token="secret"))
+        require_secure_listeners(Settings(listen=listen, token=LONG))
     files = {"tls_certificate": "/tls/tls.crt", "tls_key": "/tls/tls.key"}
-    require_secure_listeners(Settings(listen=listen, token="secret", **files))
+    require_secure_listeners(Settings(listen=listen, token=LONG, **files))
 
 
 @pytest.mark.slow
@@ -55,7 +58,7 @@ def test_the_program_has_an_option_for_a_proxy_that_terminates_tls(tmp_path):
     """The program accepts the option: it then fails only because the port is in use."""
     with socket.create_server(("0.0.0.0", 0)) as taken:
         listen = f"0.0.0.0:{taken.getsockname()[1]}"
-        own = {"CODELODE_LISTEN": listen, "CODELODE_TOKEN": "sesame"}
+        own = {"CODELODE_LISTEN": listen, "CODELODE_TOKEN": LONG}
         environment = {**os.environ, **own, "CODELODE_DATA": str(tmp_path)}
 
         def stderr(*options):
@@ -71,6 +74,37 @@ def test_the_program_has_an_option_for_a_proxy_that_terminates_tls(tmp_path):
 def test_one_error_names_everything_that_is_missing():
     with pytest.raises(InvalidSettings, match=r"without authentication .*; without TLS "):
         require_secure_listeners(Settings(listen="0.0.0.0:50051"))
+
+
+@pytest.mark.parametrize("name", ["listen", "http_listen"])
+@pytest.mark.parametrize("token", ["a", LONG[1:]])
+def test_other_addresses_are_refused_with_a_token_that_can_be_guessed(tmp_path, name, token):
+    file = tmp_path / "token"
+    file.write_text(f"{token}\n")
+    for place in ({"token": token}, {"token_file": str(file)}):
+        open_ = Settings(**{name: "0.0.0.0:1"}, **place, **PROXIED)
+        with pytest.raises(
+            InvalidSettings, match=rf"CODELODE_{name.upper()}='0.0.0.0:1': "
+        ) as told:
+            require_secure_listeners(open_)
+        assert "a shared token of fewer than 16 characters" in str(told.value)
+        assert "`openssl rand -hex 32`, or CODELODE_TOKEN_FILE" in str(told.value)
+        if len(token) > 1:
+            assert token not in str(told.value)
+    require_secure_listeners(Settings(**{name: "0.0.0.0:1"}, token=LONG, **PROXIED))
+
+
+@pytest.mark.parametrize(
+    "reach",
+    [
+        {"listen": "127.0.0.1:1", "http_listen": "[::1]:2"},
+        {"listen": "unix:/run/x.sock"},
+        {"listen": "0.0.0.0:1", "published_host": "127.0.0.1"},
+    ],
+    ids=str,
+)
+def test_any_token_is_accepted_where_only_this_machine_can_call(reach):
+    require_secure_listeners(Settings(**reach, token="a"))
 
 
 def test_a_token_that_looks_like_an_api_key_is_refused():

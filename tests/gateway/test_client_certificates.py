@@ -185,3 +185,15 @@ def test_a_malformed_address_for_client_certificates_is_named(files):
 
 def test_the_address_for_client_certificates_may_be_reached_by_others(files):
     require_secure_listeners(Settings(**{**files, "listen_mtls": "0.0.0.0:50053"}))
+
+
+def test_others_do_not_reach_that_address_with_a_token_that_can_be_guessed(files):
+    def required(listen, token):
+        require_secure_listeners(Settings(**{**files, "listen_mtls": listen, "token": token}))
+
+    with pytest.raises(
+        InvalidSettings, match=r"LISTEN_MTLS='0.0.0.0:1': .* of fewer than 16 characters"
+    ):
+        required("0.0.0.0:1", "sesame")
+    required("0.0.0.0:1", "sesame-of-16-chr")
+    required("127.0.0.1:1", "sesame")

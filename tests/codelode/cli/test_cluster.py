@@ -304,7 +304,7 @@ def test_a_client_finds_the_token_of_the_local_cluster(up, monkeypatch):
 def test_commands_of_the_same_user_find_a_cluster_with_tls(tmp_path, monkeypatch):
     """Its certificate names neither loopback nor an authority that this machine trusts."""
     issued = Authority(tmp_path / "tls").issue("*.search.example")
-    given = {**issued.settings, "listen": "0.0.0.0:0", "token": "sesame"}
+    given = {**issued.settings, "listen": "0.0.0.0:0", "token": "sesame-of-this-test"}
     for name, value in given.items():
         monkeypatch.setenv(f"CODELODE_{name.upper()}", value)
     running = Up(tmp_path / "data", "--no-flower")

@@ -273,9 +273,19 @@ def test_an_address_that_others_reach_is_refused_without_a_token(codelode, monke
     assert list((tmp_path / "data" / "logs").iterdir()) == []
 
 
+def test_an_address_that_others_reach_is_refused_with_a_short_token(codelode, monkeypatch):
+    monkeypatch.setenv("CODELODE_LISTEN", "0.0.0.0:0")
+    monkeypatch.setenv("CODELODE_TOKEN", "a")
+
+    answer = codelode("up", "--api-port", "0", "--http-port", "0", "--tls-terminated-by-proxy")
+
+    assert answer.status == 2
+    assert "with a shared token of fewer than 16 characters" in answer.err
+
+
 def test_an_address_that_others_reach_is_refused_without_tls(codelode, monkeypatch, tmp_path):
     monkeypatch.setenv("CODELODE_LISTEN", "0.0.0.0:0")
-    monkeypatch.setenv("CODELODE_TOKEN", "sesame")
+    monkeypatch.setenv("CODELODE_TOKEN", "sesame-of-this-test")
 
     answer = codelode("up", "--api-port", "0", "--http-port", "0")
 
