@@ -37,19 +37,21 @@ from codelode.settings import Settings
 from gateway.access import Access
 from gateway.access.api_keys import KeyAuthenticator
 from gateway.access.attempts import GuardedAccess
-from gateway.access.identity import Credentials
+from gateway.access.identity import Authenticator, ClientCertificates, Credentials
 from gateway.access.openid import OpenIdConnect
 from gateway.access.shared_token import SharedToken
 from gateway.access.visibility import Visibilities
 from gateway.service.audit import begin, involve
 from gateway.service.audit_log import Call, opened
 from gateway.service.limits import Limiter, limiter, wrong_credentials
+from gateway.sessions import Credential, sessions
 from tests.issuers import AUDIENCE, Issuer
 
 WHO = Principal("user:ann@example.org", Role.READER, EVERYTHING)
 #: Number of keys that are revoked, and time between two calls with each, seconds.
 REVOCATIONS = 40
 POLL_S = 0.005
+CERTIFIED = "ci.example.org"
 REPOSITORIES = [f"acme/r{number}" for number in range(10)]
 
 
@@ -115,24 +117,37 @@ async def limits(url: str, times: int) -> dict[str, object]:
 
 
 async def authentication(url: str, times: int) -> dict[str, object]:
-    """Return the cost of each kind of credentials, for calls that repeat them as clients do."""
+    """Return the cost of each kind of credentials, for calls that repeat them as clients do.
+
+    The names in a client certificate are those that gRPC has verified with the connection.
+    """
     issuer = Issuer()
     settings = Settings(redis_url=url, oidc_issuers=issuer.url, oidc_audience=AUDIENCE)
     keys, nobody = registry.api_keys(settings), Visibilities(MemoryLedger())
+    values, documents = registry.expiring_values(settings), registry.documents()
+    opened_sessions = sessions(settings, values, documents)
+    key = f"Bearer {created(keys, 'bench')}"
     try:
-        sides = {
-            "API key": (KeyAuthenticator(keys), created(keys, "bench")),
+        token = f"Bearer {issuer.token()}"
+        sides: dict[str, tuple[Authenticator, Credentials]] = {
+            "API key": (KeyAuthenticator(keys), Credentials(key)),
             "OpenID Connect, RS256": (
-                OpenIdConnect.of(settings, registry.documents()),
-                issuer.token(),
+                OpenIdConnect.of(settings, documents),
+                Credentials(token),
+            ),
+            "client certificate": (ClientCertificates(), Credentials(certificate=(CERTIFIED,))),
+            "browser session with an API key": (
+                KeyAuthenticator(keys),
+                Credentials(session=await opened_sessions.open(Credential(key))),
             ),
         }
         found: dict[str, object] = {}
-        for name, (side, credentials) in sides.items():
-            access, given = Access([side], nobody), Credentials(f"Bearer {credentials}")
+        for name, (side, given) in sides.items():
+            access = Access([side], nobody, opened_sessions)
             found[name] = await microseconds(partial(access.principal, given), times)
     finally:
         issuer.stop()
+        await values.close()
     return {**found, "from revocation to refusal, ms": await revocations(keys, nobody)}
 
 
