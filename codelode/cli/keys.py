@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -117,10 +118,28 @@ def list_(*, client: Client, as_json: bool) -> None:
 def revoke(*, client: Client, name: str) -> None:
     """Revoke the API key NAME.
 
-    No gateway accepts it any more, and its open streams end.
+    No gateway accepts it any more, and its open streams end. The keys that it has created stay
+    valid; the command names them.
     """
+    made = _made_by(name, client.keys())  # before, because the caller may revoke its own key
     client.revoke_key(name)
     printing.note(f"revoked {name}")
+    for key in made:
+        printing.note(
+            f"key {key.name} is still valid, which {key.created_by} created; to revoke it too: "
+            f"`codelode keys revoke {key.name}`"
+        )
+
+
+def _made_by(name: str, keys: tuple[Key, ...]) -> tuple[Key, ...]:
+    """Return the valid keys that the key has created, and those that these have created."""
+    makers = [name]
+    for maker in makers:  # grows meanwhile
+        made = (one.name for one in keys if one.created_by == f"key:{maker}")
+        makers += [one for one in made if one not in makers]
+    now = time.time()
+    by_name = {one.name: one for one in keys if not 0 < one.expires_at <= now}
+    return tuple(by_name[maker] for maker in makers[1:] if maker in by_name)
 
 
 def _rows(keys: tuple[Key, ...]) -> Iterator[tuple[object, ...]]:

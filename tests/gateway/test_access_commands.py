@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -74,6 +75,48 @@ def test_a_key_is_created_shown_once_used_listed_and_revoked(codelode):
     assert refused.status == 2
     assert "wrong or was revoked" in refused.err
     assert "no keys yet" in codelode("keys", "list").err
+
+
+def test_revoking_a_key_names_the_valid_keys_that_it_had_created(codelode, running):
+    def made(name, *options, by=""):
+        return codelode("keys", "create", name, *options, key=by).out.strip()
+
+    parent = made("parent", "--role", "admin")
+    child = made("child", "--role", "admin", by=parent)
+    made("grandchild", by=child)
+    made("other")
+    made("parents-twin", by=made("twin", "--role", "admin"))
+    made("expired", by=parent)
+    (stored,) = [one for one in running.dependencies.keys.all() if one.name == "expired"]
+    running.dependencies.keys.remove(stored.id)
+    running.dependencies.keys.add(replace(stored, expires_at=stored.created_at))
+    try:
+        own = codelode("keys", "revoke", "parent", key=parent)
+        assert own.status == 0
+        assert own.err == (
+            "revoked parent\n"
+            "key child is still valid, which key:parent created; to revoke it too: "
+            "`codelode keys revoke child`\n"
+            "key grandchild is still valid, which key:child created; to revoke it too: "
+            "`codelode keys revoke grandchild`\n"
+        )
+        assert own.out == ""
+        assert codelode("keys", "revoke", "other").err == "revoked other\n"
+    finally:
+        with Client(running.address, token="") as client:
+            left = client.keys()
+            for key in left:
+                client.revoke_key(key.name)
+
+
+def test_keys_that_have_created_each_other_are_named_once(codelode, running):
+    first = codelode("keys", "create", "first", "--role", "admin").out.strip()
+    second = codelode("keys", "create", "second", "--role", "admin", key=first).out.strip()
+    codelode("keys", "revoke", "first")
+    codelode("keys", "create", "first", key=second)  # another key of that name
+
+    assert codelode("keys", "revoke", "second").err.count("is still valid") == 1
+    assert codelode("keys", "revoke", "first").err == "revoked first\n"
 
 
 @pytest.mark.parametrize("time", ["90", "0d", "-1d", "1y", "d", "1.5h"])
