@@ -12,6 +12,7 @@ A test that needs a server gets the marker `server`. If it requests the server b
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
@@ -107,6 +108,10 @@ def _group(nodeid):
 
 
 def _rank(item):
-    group = _group(item.nodeid)
+    return _rank_of_group(_group(item.nodeid))
+
+
+@cache
+def _rank_of_group(group):
     places = (at for at, start in enumerate(SLOWEST) if group.startswith(start))
     return next(places, len(SLOWEST))

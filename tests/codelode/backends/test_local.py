@@ -970,8 +970,12 @@ async def test_the_best_chunks_that_a_filter_admits_are_found_however_few_there_
     everything = await large.hybrid(
         HybridQuery("shared", QUERY.vector, Filters(), 2_000, visible=EVERYTHING)
     )
+    admitted = {
+        name: [hit for hit in everything if _admits(filters, hit.chunk)]
+        for name, filters in FILTERS.items()
+    }
     for (name, filters), limit in itertools.product(FILTERS.items(), (5, 100)):
-        inside = [hit for hit in everything if _admits(filters, hit.chunk)]
+        inside = admitted[name]
         found = await large.hybrid(
             HybridQuery("shared", QUERY.vector, filters, limit, visible=EVERYTHING)
         )
