@@ -6,11 +6,14 @@ import hashlib
 import time
 from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 import numpy as np
 
 from codelode import tokens
 from codelode.backends.documents import WebDocuments
+from codelode.backends.local import LocalChunkSearch, LocalChunkStore
+from codelode.backends.local.inventory import LocalInventory
 from codelode.backends.memory.api_keys import MemoryApiKeys
 from codelode.backends.memory.cache import MemoryCache
 from codelode.backends.memory.chunk_maps import MemoryChunkMaps
@@ -138,8 +141,15 @@ class World:
     #: Runs by the number of their repository, if a test stores them.
     runs: Mapping[int, Run]
 
-    def __init__(self, settings):
-        self.chunks, self.embedder = MemoryChunkStore(), HashEmbedder()
+    def __init__(self, settings, *, index=None):
+        """With the folder `index`, chunks are in the embedded store instead of in memory."""
+        self.embedder = HashEmbedder()
+        stores: tuple[Any, Any, Any] = (MemoryChunkStore(),) * 3
+        if index is not None:
+            store = {"dim": DIM, "identity": HashEmbedder.identity}
+            written = LocalChunkStore(index, **store)
+            stores = LocalChunkSearch(index, **store), written, LocalInventory(index)
+        self.chunks, self._writer, self._inventory = stores
         self.graph, self.references = MemoryGraph(), MemoryReferences()
         self.symbols, self.packages = MemorySymbols(), MemoryPackageIndex()
         self.ledger, self.jobs = MemoryLedger(), ListedJobs()
@@ -190,8 +200,11 @@ class World:
         refs = (DEFAULT_REF, RefName(ref))
         packages = PublishedPackages(imports.published(layout), layout.fingerprints())
         self.packages.publish(name, refs, packages)
+        stored, records = [], []
         for path, text in files.items():
-            self.ledger.done(run.id, [self._store(name, path, text, ref, layout)])
+            records.append(self._store(name, path, text, ref, layout, stored))
+        self._writer.replace(stored)
+        self.ledger.done(run.id, records)
         for path, reason in (failed or {}).items():
             self.ledger.done(run.id, [FileRecord(path, blob(path), FileState.FAILED, reason)])
         return self.ledger.run(run.id)
@@ -201,14 +214,14 @@ class World:
         repositories = tuple(map(RepositoryName, sorted(names)))
         maps = self.dependencies.maps
         maps.begin(MapState(repositories, Progress.WAITING, time.time()))
-        mapping.make(repositories, self.chunks, self.ledger, maps, most=10)
+        mapping.make(repositories, self._inventory, self.ledger, maps, most=10)
 
-    def _store(self, name, path, text, ref, layout):
+    def _store(self, name, path, text, ref, layout, stored):
         file, refs = parsed(text.encode(), path=path), (DEFAULT_REF, RefName(ref))
         chunks = locate(file, repository=name, path=path, refs=refs)
         if chunks:
             vectors = self.embedder.embed_documents([embedding_text(chunk) for chunk in chunks])
-            self.chunks.replace([FileChunks(name, path, refs, chunks, vectors)])
+            stored.append(FileChunks(name, path, refs, chunks, vectors))
         links = imports.links(path, file, layout=layout)
         self.graph.replace(name, refs, {path: links.edges})
         self.references.replace(name, refs, {path: links.names})

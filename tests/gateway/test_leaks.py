@@ -296,7 +296,8 @@ def covers(glob, name):
 def organisation(folder):
     dice = random.Random(SEED)
     path = folder / "access.yaml"
-    world = World(Settings(data=folder, local_paths=str(folder), language_model="ollama"))
+    settings = Settings(data=folder, local_paths=str(folder), language_model="ollama")
+    world = World(settings, index=folder / "index")
     made = Organisation(dice, world, path)
     for number in range(TEAMS * REPOSITORIES_OF_A_TEAM):
         mark = word(dice)
