@@ -239,15 +239,6 @@ def undisturbed(cluster: Cluster, library: Git) -> Stored:
     return read(cluster, "library")
 
 
-@pytest.fixture(scope="session")
-def undisturbed_small(cluster: Cluster, small_library: Git) -> Stored:
-    """Return all that is stored of the small library after an undisturbed run."""
-    with cluster.client() as client:
-        run = client.index(str(small_library.folder), name="small")
-    assert run.state is RunState.COMPLETE
-    return read(cluster, "small")
-
-
 @pytest.fixture(scope="module")
 def make_cluster(
     tmp_path_factory: pytest.TempPathFactory, store: Store

@@ -102,7 +102,7 @@ def index(store, tmp_path, weaviate_at):
     "fault", [pytest.param(READ_ONLY, id="read-only"), pytest.param(FULL, id="full")]
 )
 def test_a_run_during_which_the_disk_fails_ends_like_an_undisturbed_one(
-    index, fault, tmp_path, cluster_at, small_library, undisturbed_small, wait_for
+    index, fault, tmp_path, cluster_at, library, undisturbed, wait_for
 ):
     def is_felt():
         log = log_of(cluster, "store").lower()
@@ -114,7 +114,7 @@ def test_a_run_during_which_the_disk_fails_ends_like_an_undisturbed_one(
         cluster.start()
         running.callback(cluster.stop)
         with cluster.client() as client:
-            run = client.index(str(small_library.folder), name="small", wait=False)
+            run = client.index(str(library.folder), name="library", wait=False)
             wait_for(lambda: under_way(client, run), "a tenth of the run")
             with ExitStack() as failing:
                 with paused(index.writers(cluster)):
@@ -127,4 +127,4 @@ def test_a_run_during_which_the_disk_fails_ends_like_an_undisturbed_one(
             index.recover()
             *_, end = client.watch(run.id)
         assert (end.state, end.failed, end.done) == (RunState.COMPLETE, 0, end.total)
-        assert_same(read(cluster, "small"), undisturbed_small)
+        assert_same(read(cluster, "library"), undisturbed)
