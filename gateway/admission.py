@@ -32,6 +32,9 @@ from gateway.throttle import Throttle
 #: the interpreter, so a higher number would delay health checks without answering more calls. A
 #: lower one would leave the cores idle while calls wait for a model server or a store.
 RUNNING = 8
+#: Number of calls that change something and run at once. They have turns of their own, so that an
+#: admin can revoke a key whose calls take all the others.
+CHANGING = 4
 #: Maximum number of waiting calls; bounds the memory when callers set no deadline. Chosen by hand.
 WAITING = 1_000
 

@@ -33,7 +33,7 @@ from codelode.access import Principal
 from codelode.errors import Busy, CodelodeError, TimedOut
 from gateway.access.attempts import GuardedAccess
 from gateway.access.identity import Credentials
-from gateway.admission import Admission
+from gateway.admission import CHANGING, Admission
 from gateway.service import audit
 from gateway.service.audit import note
 from gateway.service.audit_log import AuditLog, Call
@@ -80,7 +80,10 @@ class _Outcome:
 
 
 class Calls:
-    """Admits the calls of all faces; `idle` is set while none of them is running."""
+    """Admits the calls of all faces; `idle` is set while none of them is running.
+
+    `admission` has the turns of calls that change nothing.
+    """
 
     def __init__(
         self,
@@ -93,7 +96,8 @@ class Calls:
         self._access = access
         self._limiter = limiter
         self._audit_log = audit_log
-        self._admission = admission or Admission()
+        self._reading = admission or Admission()
+        self._changing = Admission(running=CHANGING)
         self._running = 0
         self.idle = asyncio.Event()
         self.idle.set()
@@ -109,7 +113,7 @@ class Calls:
             if _is_stream(received):
                 turn = self._access.rechecked(received.credentials, principal)
             else:
-                turn = self._admission.admitted(received.remaining_s())
+                turn = self._turns(received).admitted(received.remaining_s())
             async with turn:
                 yield principal
 
@@ -130,7 +134,7 @@ class Calls:
         ):
             while True:
                 is_endless = _is_stream(received)
-                turn = nullcontext() if is_endless else self._admission.admitted(remaining_s)
+                turn = nullcontext() if is_endless else self._turns(received).admitted(remaining_s)
                 async with turn, rights.held():
                     try:
                         part = await anext(parts)
@@ -154,11 +158,15 @@ class Calls:
             with self._recorded(received):
                 raise
 
+    def _turns(self, received: Received) -> Admission:
+        is_change = CAPABILITIES[received.function].kind is Kind.WRITE
+        return self._changing if is_change else self._reading
+
     @asynccontextmanager
     async def _known(self, received: Received) -> AsyncIterator[Principal]:
         """Yield the principal within its limits, when the whole request is read."""
         if not _is_stream(received):
-            self._admission.require_room(received.remaining_s())
+            self._turns(received).require_room(received.remaining_s())
         with self._counted(), self._recorded(received) as outcome:
             principal = await self._access.principal(received.credentials, source=received.source)
             outcome.principal = principal

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import grpc
 import httpx
@@ -13,7 +13,14 @@ from grpc import aio
 from codelode.access import Role
 from codelode.errors import Unauthenticated
 from codelode.settings import Settings
-from codelode.v1 import index_pb2, index_pb2_grpc, search_pb2, search_pb2_grpc
+from codelode.v1 import (
+    access_pb2,
+    access_pb2_grpc,
+    index_pb2,
+    index_pb2_grpc,
+    search_pb2,
+    search_pb2_grpc,
+)
 from gateway import access, fresh
 from gateway.access import Access
 from gateway.access.api_keys import KeyAuthenticator
@@ -24,7 +31,7 @@ from gateway.admission import Admission
 from gateway.api.rest import calls as rest_calls
 from gateway.api.rest.calls import Face, Faced
 from gateway.api.rpc.interceptors import Interceptor
-from gateway.api.rpc.services import IndexService, SearchService
+from gateway.api.rpc.services import AccessService, IndexService, SearchService
 from gateway.api.web.app import application
 from gateway.calls import Calls
 from gateway.highlighting import Highlighter
@@ -83,7 +90,12 @@ def authenticator(keys):
 
 
 @pytest.fixture
-def calls(world, authenticator, monkeypatch):
+def admission():
+    return Admission(running=RUNNING)
+
+
+@pytest.fixture
+def calls(world, authenticator, admission, monkeypatch):
     monkeypatch.setattr(access, "RECHECK_S", 0.01)
     monkeypatch.setattr(fresh, "FRESH_S", 0.0)
     dependencies = world.dependencies
@@ -91,7 +103,7 @@ def calls(world, authenticator, monkeypatch):
     return Calls(
         GuardedAccess(given, None, limits.wrong_credentials(dependencies.settings)),
         limits.limiter(dependencies.settings, None),
-        admission=Admission(running=RUNNING),
+        admission=admission,
     )
 
 
@@ -101,6 +113,7 @@ async def serving(dependencies, calls):
     server = aio.server(interceptors=[Interceptor(calls)])
     index_pb2_grpc.add_IndexServiceServicer_to_server(IndexService(dependencies), server)
     search_pb2_grpc.add_SearchServiceServicer_to_server(SearchService(dependencies), server)
+    access_pb2_grpc.add_AccessServiceServicer_to_server(AccessService(dependencies), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with aio.insecure_channel(f"127.0.0.1:{port}", UNBUFFERED) as channel:
@@ -149,6 +162,22 @@ async def test_an_answer_ends_when_its_caller_loses_all_rights(
             await summary(parts)
         await calls.idle.wait()
     assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+async def test_a_key_is_revoked_although_its_calls_take_all_turns(
+    world, calls, admission, keys, key
+):
+    async with serving(world.dependencies, calls) as channel, AsyncExitStack() as slow:
+        for _ in range(RUNNING):
+            await slow.enter_async_context(admission.admitted(None))
+
+        (revoked,) = keys.all()
+        await access_pb2_grpc.AccessServiceStub(channel).RevokeKey(
+            access_pb2.RevokeKeyRequest(name=revoked.name),
+            timeout=30,
+            metadata=[("authorization", f"Bearer {key}")],
+        )
+    assert keys.all() == ()
 
 
 async def test_bodies_that_arrive_slowly_leave_the_turns_to_others(world, calls, key):
