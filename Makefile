@@ -14,6 +14,8 @@ demo: $(READY)  ## index this repository (or REPO=url-or-path) and search it
 PROCESSES ?= 4
 # Quick tests hardly wait, and each process takes 8 s or more of a core to collect all tests.
 UNIT_PROCESSES ?= auto
+# Let glibc keep freed memory: each of many small indexes would map the same megabytes again.
+KEEP_MEMORY := MALLOC_TRIM_THRESHOLD_=1000000000 MALLOC_MMAP_THRESHOLD_=1000000000
 # A crash of a test process ends the run, because xdist 3.8 can wait forever when it replaces one.
 DISTRIBUTION := --dist loadscope --no-loadscope-reorder --max-worker-restart=0
 
@@ -24,7 +26,7 @@ test: $(READY)  ## every check and every test, with real servers
 	wait $$checks || { echo "make check failed, see above" >&2; exit 1; }; exit $$tests
 
 test-unit: $(READY)  ## the quick tests, which need no server
-	@SHORT_TESTS=1 $(BIN)/pytest -m "not server and not slow" --numprocesses $(UNIT_PROCESSES) $(DISTRIBUTION)
+	@$(KEEP_MEMORY) SHORT_TESTS=1 $(BIN)/pytest -m "not server and not slow" --numprocesses $(UNIT_PROCESSES) $(DISTRIBUTION)
 
 check: $(READY)  ## style, types, import rules; changes nothing
 	@$(BIN)/ruff check --quiet .
