@@ -24,12 +24,14 @@ import json
 import os
 import secrets
 import signal
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
+from codelode.cli import redis_server
 from codelode.cluster import (
     Cluster,
     cluster_file,
@@ -55,6 +57,30 @@ _STATE_FIELD = 0
 
 def logs_dir(data: Path) -> Path:
     return data / "logs"
+
+
+def require_own(data: Path) -> None:
+    """Raise InvalidSettings if another user, who could replace the content, owns the folder.
+
+    Such a user could also have made the folders in it before, to read the secrets. Root is trusted.
+    """
+    for folder in (data, run_dir(data), logs_dir(data), data / redis_server.FOLDER):
+        if folder.exists() and folder.stat().st_uid not in (os.geteuid(), 0):
+            raise InvalidSettings(
+                f"the folder {folder} belongs to another user, who can replace what is in it; "
+                "choose another data folder with --data, or become its owner with "
+                f"`chown -R {os.geteuid()} {data}`"
+            )
+
+
+def writable_by_others(data: Path) -> str:
+    """Return a warning if other users can write to the folder; empty if they cannot."""
+    if not data.exists() or not data.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return ""
+    return (
+        f"other users can write to the data folder {data}, and replace the folders in it by their "
+        f"own; unless you trust them, stop the cluster and run `chmod 700 {data}`"
+    )
 
 
 @contextmanager

@@ -166,6 +166,9 @@ def up(
         _announce(f"{name} is not a setting and has no effect{meant}")
     if problem := problem_of(base.sources, sources.read):
         _announce(f"{problem}; until it is corrected, no repositories of code hosts are followed")
+    data_folder.require_own(base.data_dir)
+    if problem := data_folder.writable_by_others(base.data_dir):
+        _announce(problem)
     with (
         data_folder.locked(base.data_dir),
         redis_server.place_in(base.data_dir / redis_server.FOLDER) as place,

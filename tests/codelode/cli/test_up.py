@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 import sys
 from pathlib import Path
 
@@ -261,6 +262,51 @@ def test_an_invalid_sources_file_is_reported_at_startup(codelode, monkeypatch, t
 
     assert answer.err.startswith(f"{file}:3: there is no kind 'gitty'")
     assert "; until it is corrected, no repositories of code hosts are followed\n" in answer.err
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770])
+def test_a_data_folder_that_others_can_write_to_is_reported_at_startup(
+    codelode, monkeypatch, tmp_path, mode
+):
+    assert reported(codelode, monkeypatch, tmp_path, mode)
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755, 0o1755])
+def test_a_data_folder_that_only_its_owner_can_write_to_is_not_reported(
+    codelode, monkeypatch, tmp_path, mode
+):
+    assert not reported(codelode, monkeypatch, tmp_path, mode)
+
+
+def reported(codelode, monkeypatch, tmp_path, mode):
+    data = tmp_path / "data"
+    data.mkdir()
+    data.chmod(mode)
+    monkeypatch.setenv("CODELODE_LISTEN", "0.0.0.0:0")  # so that it ends at once
+
+    answer = codelode("up", "--api-port", "0", "--http-port", "0")
+
+    assert answer.status == 2
+    assert stat.S_IMODE(data.stat().st_mode) == mode
+    return f"other users can write to the data folder {data}, " in answer.err and (
+        f"`chmod 700 {data}`" in answer.err
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+@pytest.mark.parametrize("name", ["", "run", "logs", "redis"])
+def test_a_data_folder_of_another_user_is_refused(codelode, monkeypatch, tmp_path, name):
+    monkeypatch.setenv("CODELODE_LISTEN", "0.0.0.0:0")  # so that it ends at once
+    folder = tmp_path / "data" / name
+    folder.mkdir(parents=True)
+    os.chown(folder, 65534, 65534)
+
+    answer = codelode("up", "--api-port", "0", "--http-port", "0")
+
+    assert answer.status == 2
+    assert f"the folder {folder} belongs to another user" in answer.err
+    assert f"`chown -R 0 {tmp_path / 'data'}`" in answer.err
+    assert list(folder.iterdir()) == []
 
 
 def test_an_address_that_others_reach_is_refused_without_a_token(codelode, monkeypatch, tmp_path):
