@@ -1,7 +1,8 @@
 """Create, list, and revoke API keys, and sign browsers in.
 
 A key has no more rights than the principal that created it: it has the bounds of its creator, and
-expires no later. A creator with bounds lists and revokes only keys within them.
+expires no later than a key that created it. Other credentials set no time: tokens of issuers live
+for minutes. A creator with bounds lists and revokes only keys within them.
 """
 
 from __future__ import annotations
