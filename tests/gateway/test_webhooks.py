@@ -7,11 +7,13 @@ import base64
 import hashlib
 import hmac
 import json
+import sys
 import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from urllib.parse import unquote, urlencode
 
+import httpx
 import pytest
 from structlog.testing import capture_logs
 
@@ -599,6 +601,52 @@ async def test_a_body_that_never_ends_times_out(tmp_path, monkeypatch):
 
     assert answer.startswith("HTTP/1.1 504 ")
     assert "was not sent within 0.2 s" in answer
+
+
+@asynccontextmanager
+async def slow_bodies(host, number):
+    """Begin deliveries from 127.0.0.1 that do not end while the block runs."""
+    port = host.client.base_url.port
+    streams = [await asyncio.open_connection("127.0.0.1", port) for _ in range(number)]
+    try:
+        for _, writer in streams:
+            writer.write(b"POST /webhooks/any HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+            await writer.drain()
+        async with asyncio.timeout(60):
+            while (await host.send(host.push())).status_code != 429:
+                pass  # the gateway has not begun to read all of them
+        yield
+    finally:
+        for _, writer in streams:
+            writer.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs another loopback address")
+async def test_slow_bodies_from_one_address_do_not_keep_others_out(gitea, monkeypatch):
+    monkeypatch.setattr(webhooks, "WAIT_S", 0.1)
+    monkeypatch.setattr(webhooks, "BODY_S", 60.0)
+    other = httpx.AsyncHTTPTransport(local_address="127.0.0.2")
+    async with (
+        httpx.AsyncClient(transport=other, base_url=gitea.client.base_url, timeout=60) as client,
+        slow_bodies(gitea, webhooks.AT_ONCE),
+    ):
+        there = Sender(client, gitea.world, gitea.kind, gitea.sources)
+        assert (await there.send(there.push())).status_code == 202
+        refused = await gitea.send(gitea.push())
+
+    assert refused.status_code == 429
+    assert "4 deliveries from 127.0.0.1 are being read" in refused.json()["detail"]
+    assert refused.headers["retry-after"] == "5"
+
+
+async def test_a_delivery_waits_while_others_from_its_address_are_read(gitea, monkeypatch):
+    monkeypatch.setattr(webhooks, "WAIT_S", 0.1)
+    async with slow_bodies(gitea, webhooks.AT_ONCE_FROM_ADDRESS):
+        monkeypatch.setattr(webhooks, "WAIT_S", 60.0)
+        waiting = asyncio.create_task(gitea.send(gitea.push()))
+        refused, _ = await asyncio.wait([waiting], timeout=0.3)
+        assert not refused
+    assert (await waiting).status_code == 202
 
 
 async def test_other_methods_are_refused_with_a_hint(gitea):
