@@ -89,13 +89,17 @@ class Admission:
         self._told_until = -math.inf  # when the last refused call may try again
 
     @asynccontextmanager
-    async def admitted(self, remaining_s: float | None) -> AsyncIterator[None]:
+    async def admitted(
+        self, remaining_s: float | None, *, goes_on: bool = False
+    ) -> AsyncIterator[None]:
         """Wait for a turn and hold it. `remaining_s`: time until the deadline; None: there is none.
 
         Raises Busy immediately if the deadline would probably be missed, or later if it cannot be
-        met any more.
+        met any more; never if a call `goes_on` that has held a turn before.
         """
-        await self._enter(math.inf if remaining_s is None else remaining_s)
+        if goes_on:
+            remaining_s = None
+        await self._enter(math.inf if remaining_s is None else remaining_s, goes_on=goes_on)
         started = self._clock()
         try:
             yield
@@ -117,11 +121,11 @@ class Admission:
             return False
         return remaining_s is None or self._expected_s() <= SHARE * remaining_s
 
-    async def _enter(self, remaining_s: float) -> None:
+    async def _enter(self, remaining_s: float, *, goes_on: bool) -> None:
         if self._running < self._most_running:
             self._running += 1
             return
-        if not self._has_room(remaining_s):
+        if not goes_on and not self._has_room(remaining_s):
             raise self._refusal()
         turn = asyncio.get_running_loop().create_future()
         self._queue[turn] = self._clock() + remaining_s

@@ -68,6 +68,7 @@ class Received:
 @dataclass(slots=True)
 class _Outcome:
     principal: Principal | None = None
+    has_begun: bool = False  # whether the call has had a turn
     error: BaseException | None = None
 
     @property
@@ -76,7 +77,7 @@ class _Outcome:
 
         There may be thousands of such calls; `admission` and `limits` log a count every second.
         """
-        return isinstance(self.error, Busy) and self.error.retry_s > 0
+        return not self.has_begun and isinstance(self.error, Busy) and self.error.retry_s > 0
 
 
 class Calls:
@@ -109,12 +110,13 @@ class Calls:
         Raises Unauthenticated, Unavailable, TimedOut, and Busy beyond a limit. A call for which
         there is no room is refused before its principal is looked up, which takes longer.
         """
-        async with self._known(received) as principal:
+        async with self._known(received) as (principal, outcome):
             if _is_stream(received):
                 turn = self._access.rechecked(received.credentials, principal)
             else:
                 turn = self._turns(received).admitted(received.remaining_s())
             async with turn:
+                outcome.has_begun = True
                 yield principal
 
     async def streamed(
@@ -126,22 +128,24 @@ class Calls:
         the first part may be refused, and later ones are waited for. No part is made any more when
         the rights of the caller were reduced: this raises the error of `Access.rechecked`.
         """
-        remaining_s = received.remaining_s()
         async with (
-            self._known(received) as principal,
+            self._known(received) as (principal, outcome),
             self._access.watched(received.credentials, principal) as rights,
             aclosing(answer(principal)) as parts,
         ):
             while True:
-                is_endless = _is_stream(received)
-                turn = nullcontext() if is_endless else self._turns(received).admitted(remaining_s)
+                turn: AbstractAsyncContextManager[None] = nullcontext()
+                if not _is_stream(received):
+                    turn = self._turns(received).admitted(
+                        received.remaining_s(), goes_on=outcome.has_begun
+                    )
                 async with turn, rights.held():
+                    outcome.has_begun = True
                     try:
                         part = await anext(parts)
                     except StopAsyncIteration:
                         return
                 yield part
-                remaining_s = None
 
     def further(self, principal: Principal, function: str) -> AbstractAsyncContextManager[None]:
         """Count a further service function that an admitted call uses. Raises Busy."""
@@ -163,7 +167,7 @@ class Calls:
         return self._changing if is_change else self._reading
 
     @asynccontextmanager
-    async def _known(self, received: Received) -> AsyncIterator[Principal]:
+    async def _known(self, received: Received) -> AsyncIterator[tuple[Principal, _Outcome]]:
         """Yield the principal within its limits, when the whole request is read."""
         if not _is_stream(received):
             self._turns(received).require_room(received.remaining_s())
@@ -175,7 +179,7 @@ class Calls:
             async with self._limiter.admitted(principal, received.function):
                 if received.read is not None:
                     await received.read()
-                yield principal
+                yield principal, outcome
 
     @contextmanager
     def _recorded(self, received: Received) -> Iterator[_Outcome]:

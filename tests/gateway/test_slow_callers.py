@@ -11,7 +11,7 @@ import pytest
 from grpc import aio
 
 from codelode.access import Role
-from codelode.errors import Unauthenticated
+from codelode.errors import Busy, Unauthenticated
 from codelode.settings import Settings
 from codelode.v1 import (
     access_pb2,
@@ -25,6 +25,7 @@ from gateway import access, fresh
 from gateway.access import Access
 from gateway.access.api_keys import KeyAuthenticator
 from gateway.access.attempts import GuardedAccess
+from gateway.access.identity import Credentials
 from gateway.access.visibility import Visibilities
 from gateway.access.webhooks import WebhookConnections
 from gateway.admission import Admission
@@ -33,7 +34,7 @@ from gateway.api.rest.calls import Face, Faced
 from gateway.api.rpc.interceptors import Interceptor
 from gateway.api.rpc.services import AccessService, IndexService, SearchService
 from gateway.api.web.app import application
-from gateway.calls import Calls
+from gateway.calls import Calls, Received
 from gateway.highlighting import Highlighter
 from gateway.service import limits
 from tests.gateway.test_api_keys import stored
@@ -69,6 +70,12 @@ def key(keys):
         keys.remove(one.id)
 
 
+class Recorded(list):
+    """An audit log in memory."""
+
+    record = list.append
+
+
 class WatchedKeys(KeyAuthenticator):
     """Tells when a key was refused."""
 
@@ -91,11 +98,16 @@ def authenticator(keys):
 
 @pytest.fixture
 def admission():
-    return Admission(running=RUNNING)
+    return Admission(running=RUNNING, waiting=1)
 
 
 @pytest.fixture
-def calls(world, authenticator, admission, monkeypatch):
+def recorded():
+    return Recorded()
+
+
+@pytest.fixture
+def calls(world, authenticator, admission, recorded, monkeypatch):
     monkeypatch.setattr(access, "RECHECK_S", 0.01)
     monkeypatch.setattr(fresh, "FRESH_S", 0.0)
     dependencies = world.dependencies
@@ -103,6 +115,7 @@ def calls(world, authenticator, admission, monkeypatch):
     return Calls(
         GuardedAccess(given, None, limits.wrong_credentials(dependencies.settings)),
         limits.limiter(dependencies.settings, None),
+        recorded,
         admission=admission,
     )
 
@@ -147,6 +160,46 @@ async def test_answers_that_nobody_takes_leave_the_turns_to_others(world, calls,
         assert [one.name for one in listed.repositories] == ["acme/app"]
         for parts in stalled:
             assert (await summary(parts)).count == LINES
+
+
+async def test_an_answer_that_has_begun_goes_on_although_new_calls_are_refused(
+    world, calls, admission, recorded, key
+):
+    async with serving(world.dependencies, calls) as channel:
+        parts = await begun(channel, key)
+        async with AsyncExitStack() as others:
+            for _ in range(RUNNING):
+                await others.enter_async_context(admission.admitted(None))
+            waiting = asyncio.create_task(others.enter_async_context(admission.admitted(None)))
+            with pytest.raises(aio.AioRpcError) as refused:
+                await begun(channel, key)
+            assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            ending = asyncio.create_task(summary(parts))
+            await asyncio.sleep(0)
+        await waiting
+        await others.aclose()
+
+        assert (await ending).count == LINES
+    assert [(one.function, one.error) for one in recorded] == [("grep", None)]
+
+
+async def test_a_call_that_a_limit_refuses_while_it_works_is_recorded(calls, recorded, key, world):
+    received = Received(
+        face="rpc",
+        method="Search",
+        function="search",
+        request_id="1",
+        source="10.0.0.1",
+        credentials=Credentials(f"Bearer {key}"),
+        remaining_s=lambda: None,
+        code=str,
+    )
+    with pytest.raises(Busy):
+        async with calls.admitted(received):
+            raise Busy("a further call of it is refused", retry_s=1.0)
+
+    (one,) = recorded
+    assert (one.function, type(one.error)) == ("search", Busy)
 
 
 async def test_an_answer_ends_when_its_caller_loses_all_rights(
