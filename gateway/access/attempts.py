@@ -24,7 +24,7 @@ from weakref import WeakValueDictionary
 
 from codelode.access import Principal
 from codelode.bounded import put
-from codelode.errors import Busy, CodelodeError, Unauthenticated
+from codelode.errors import Busy, Unauthenticated
 from codelode.ports import CallLimit, CallLimits
 from gateway.access import Access, WatchedRights
 from gateway.access.identity import NO_CREDENTIALS, Credentials
@@ -96,7 +96,7 @@ class GuardedAccess:
             self._require_unblocked(address)
             try:
                 return await self._access.principal(credentials)
-            except (CodelodeError, asyncio.CancelledError):
+            except (Exception, asyncio.CancelledError):
                 await self._count(counts, address)
                 raise
 

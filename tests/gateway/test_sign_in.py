@@ -6,7 +6,7 @@ import asyncio
 import re
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx
 import pytest
@@ -426,13 +426,13 @@ async def test_an_issuer_that_is_away_is_reported(tmp_path, issuer):
         assert "answers with status 503" in answer.text
 
 
-async def forged_login(browser, number):
+async def forged_login(browser, number, issuer="0"):
     """Return the answer to a login that no browser began, with a cookie that the caller made up."""
     seed = f"forged{number}"
     return await browser.get(
         "/sign-in/callback",
         params={"code": "c", "state": LoginRequest.of(seed).state},
-        headers={"cookie": f"codelode-login-{browser.base_url.port}={seed}.0.%2F"},
+        headers={"cookie": f"codelode-login-{browser.base_url.port}={seed}.{issuer}.%2F"},
     )
 
 
@@ -449,6 +449,15 @@ async def test_failed_logins_of_an_address_are_refused_without_asking_the_issuer
     assert len(issuer.forms) == 2
     assert int(answers[-1].headers["retry-after"]) > 0
     assert "too many calls from 127.0.0.1 with logins were refused" in answers[-1].text
+
+
+@pytest.mark.parametrize("number", ["1", "-1", "x", "", "²", "9" * 5_000])
+async def test_logins_with_an_issuer_that_does_not_exist_are_limited(tmp_path, issuer, number):
+    async with counting_logins(tmp_path, issuer) as (browser, _):
+        answers = [await forged_login(browser, one, quote(number)) for one in range(3)]
+
+    assert [one.status_code for one in answers] == [401, 401, 429]
+    assert not issuer.forms
 
 
 async def test_logins_that_fail_at_the_same_moment_are_limited(tmp_path, issuer):

@@ -159,10 +159,9 @@ async def _credential(request: Request, seed: str, number: str) -> Credential:
     """Return the credential of the login from which the browser returns."""
     issuers = face_of(request).dependencies.sessions.issuers
     login, given = LoginRequest.of(seed), dict(request.query_params)
-    is_begun = bool(seed) and number.isdecimal() and int(number) < len(issuers.urls)
-    if not is_begun or not login.has_state(given.get("state", "")):
+    issuer = {str(at): url for at, url in enumerate(issuers.urls)}.get(number)
+    if not seed or issuer is None or not login.has_state(given.get("state", "")):
         raise OTHER_LOGIN
-    issuer = issuers.urls[int(number)]
     form = login.code_form(
         code_of(given, issuer),
         client_id=issuers.client_id,
