@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import click
 from codelode.access import Role
 from codelode.cli import printing
 from codelode.cli.options import json_option, server_option
+from codelode.errors import Busy, TimedOut, Unauthenticated
 
 if TYPE_CHECKING:
     from codelode.client import Client, Key
@@ -121,14 +123,29 @@ def revoke(*, client: Client, name: str) -> None:
     No gateway accepts it any more, and its open streams end. The keys that it has created stay
     valid; the command names them.
     """
-    made = _made_by(name, client.keys())  # before, because the caller may revoke its own key
+    before = _listed(client)  # in case the caller revokes its own key, and cannot list afterwards
     client.revoke_key(name)
     printing.note(f"revoked {name}")
-    for key in made:
+    # Again, because the key may have created others until it was revoked.
+    keys = _listed(client) or before
+    if keys is None:
+        printing.complain(
+            f"the gateway is too busy to list the keys that {name} has created, which stay valid: "
+            "see `codelode keys list`"
+        )
+        return
+    for key in _made_by(name, keys):
         printing.note(
             f"key {key.name} is still valid, which {key.created_by} created; to revoke it too: "
             f"`codelode keys revoke {key.name}`"
         )
+
+
+def _listed(client: Client) -> tuple[Key, ...] | None:
+    """Return all keys, or None if the gateway does not list them now, or not to this caller."""
+    with suppress(Busy, TimedOut, Unauthenticated):
+        return client.keys()
+    return None
 
 
 def _made_by(name: str, keys: tuple[Key, ...]) -> tuple[Key, ...]:
