@@ -29,6 +29,7 @@ OFFLINE_MODE = true
 [database]
 DB_TYPE = sqlite3
 PATH = {folder}/gitea.db
+SQLITE_TIMEOUT = 30000
 [security]
 INSTALL_LOCK = true
 SECRET_KEY = of-the-tests
