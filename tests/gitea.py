@@ -53,6 +53,9 @@ ALLOWED_HOST_LIST = loopback
 
 PASSWORD = "a-password-of-the-tests"
 
+#: Maximum number of attempts of a call that may be repeated.
+ATTEMPTS = 5
+
 
 class Gitea:
     """A server for one test, which can be stopped and started again at the same address."""
@@ -109,19 +112,26 @@ class Gitea:
         self._process.wait(30)
 
     def call(self, method, path, *, sudo="", **body):
-        """Return the answer to a call of the administrator, or of another user with `sudo`."""
-        answer = httpx.request(
-            method,
-            f"{self.url}/api/v1{path}",
-            headers={
-                "Authorization": f"token {self.admin_token}",
-                **({"Sudo": sudo} if sudo else {}),
-            },
-            json=body or None,
-            trust_env=False,
-            timeout=60,
-        )
-        answer.raise_for_status()
+        """Return the answer to a call of the administrator, or of another user with `sudo`.
+
+        A server that is busy with the same repository sometimes answers PATCH with 500, so calls
+        that may be repeated are.
+        """
+        for _ in range(1 if method == "POST" else ATTEMPTS):
+            answer = httpx.request(
+                method,
+                f"{self.url}/api/v1{path}",
+                headers={
+                    "Authorization": f"token {self.admin_token}",
+                    **({"Sudo": sudo} if sudo else {}),
+                },
+                json=body or None,
+                trust_env=False,
+                timeout=60,
+            )
+            if answer.status_code < 500:
+                break
+        assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer.json() if answer.content else None
 
     def user(self, name, email="", **fields):
