@@ -49,6 +49,7 @@ from codelode.model import (
 )
 from codelode.ports import PublishedPackages
 from codelode.reports import Queue
+from codelode.settings import Settings
 from gateway.service.coverage import CoverageReader
 from gateway.service.dependencies import Dependencies
 from gateway.service.published import Published
@@ -142,7 +143,7 @@ class World:
     runs: Mapping[int, Run]
 
     def __init__(self, settings, *, index=None):
-        """With the folder `index`, chunks are in the embedded store instead of in memory."""
+        """Keep chunks in memory, or in the embedded store in the folder `index`."""
         self.embedder = HashEmbedder()
         stores: tuple[Any, Any, Any] = (MemoryChunkStore(),) * 3
         if index is not None:
@@ -235,3 +236,10 @@ class World:
             health=file.health.status,
             chunks=len(chunks),
         )
+
+
+def indexed(folder, files, *, name="acme/app"):
+    """Return a world with its data in the folder, in which a repository has the files."""
+    made = World(Settings(data=folder))
+    made.index(name, files)
+    return made

@@ -9,11 +9,10 @@ import pytest
 
 from codelode.access import EVERYTHING, Principal, Role
 from codelode.errors import InvalidQuery, NotFound
-from codelode.settings import Settings
 from gateway import service
 from gateway.service.files import MAX_CHARS, MAX_LINES
 from gateway.service.requests import ReadRequest
-from tests.worlds import World, blob
+from tests.worlds import blob, indexed
 
 ROOT = Path(__file__).parents[2]
 #: Real files in several languages, with long definitions, blank lines, tables, and nested text.
@@ -35,9 +34,7 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    made = World(Settings(data=tmp_path_factory.mktemp("data")))
-    made.index("acme/app", FILES)
-    return made
+    return indexed(tmp_path_factory.mktemp("data"), FILES)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from gateway.service.grep import LINES_PER_PART
 from gateway.service.published import Published
 from gateway.service.queries import MAX_UNNARROWED
 from gateway.service.requests import GivenFilters, GrepRequest
-from tests.worlds import World, blob
+from tests.worlds import World, blob, indexed
 
 ROOT = Path(__file__).parents[2]
 REAL = (
@@ -36,8 +36,7 @@ OTHER = {
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    made = World(Settings(data=tmp_path_factory.mktemp("data")))
-    made.index("acme/app", FILES)
+    made = indexed(tmp_path_factory.mktemp("data"), FILES)
     made.index("acme/other", OTHER)
     return made
 

@@ -12,7 +12,6 @@ from grpc import aio
 
 from codelode.access import Role
 from codelode.errors import Busy, Unauthenticated
-from codelode.settings import Settings
 from codelode.v1 import (
     access_pb2,
     access_pb2_grpc,
@@ -28,7 +27,7 @@ from gateway.access.attempts import GuardedAccess
 from gateway.access.identity import Credentials
 from gateway.access.visibility import Visibilities
 from gateway.access.webhooks import WebhookConnections
-from gateway.admission import Admission
+from gateway.admission import WAITING, Admission
 from gateway.api.rest import calls as rest_calls
 from gateway.api.rest.calls import Face, Faced
 from gateway.api.rpc.interceptors import Interceptor
@@ -38,7 +37,7 @@ from gateway.calls import Calls, Received
 from gateway.highlighting import Highlighter
 from gateway.service import limits
 from tests.gateway.test_api_keys import stored
-from tests.worlds import World
+from tests.worlds import indexed
 
 RUNNING = 2
 #: So much text that gRPC buffers only a part of an answer: 200 files with 8 MB of matching lines.
@@ -53,9 +52,7 @@ UNBUFFERED = [("grpc.http2.lookahead_bytes", 65_536), ("grpc.http2.bdp_probe", 0
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    made = World(Settings(data=tmp_path_factory.mktemp("data")))
-    made.index("acme/app", FILES)
-    return made
+    return indexed(tmp_path_factory.mktemp("data"), FILES)
 
 
 @pytest.fixture
@@ -97,8 +94,8 @@ def authenticator(keys):
 
 
 @pytest.fixture
-def admission():
-    return Admission(running=RUNNING, waiting=1)
+def admission(request):
+    return Admission(running=RUNNING, waiting=getattr(request, "param", WAITING))
 
 
 @pytest.fixture
@@ -162,23 +159,20 @@ async def test_answers_that_nobody_takes_leave_the_turns_to_others(world, calls,
             assert (await summary(parts)).count == LINES
 
 
+@pytest.mark.parametrize("admission", [0], indirect=True)
 async def test_an_answer_that_has_begun_goes_on_although_new_calls_are_refused(
     world, calls, admission, recorded, key
 ):
     async with serving(world.dependencies, calls) as channel:
         parts = await begun(channel, key)
         async with AsyncExitStack() as others:
-            for _ in range(RUNNING):
-                await others.enter_async_context(admission.admitted(None))
-            waiting = asyncio.create_task(others.enter_async_context(admission.admitted(None)))
+            for _ in range(RUNNING):  # after the present part, if one is being made
+                await others.enter_async_context(admission.admitted(None, goes_on=True))
             with pytest.raises(aio.AioRpcError) as refused:
                 await begun(channel, key)
             assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
             ending = asyncio.create_task(summary(parts))
             await asyncio.sleep(0)
-        await waiting
-        await others.aclose()
-
         assert (await ending).count == LINES
     assert [(one.function, one.error) for one in recorded] == [("grep", None)]
 
