@@ -29,7 +29,6 @@ OFFLINE_MODE = true
 [database]
 DB_TYPE = sqlite3
 PATH = {folder}/gitea.db
-SQLITE_TIMEOUT = 30000
 [security]
 INSTALL_LOCK = true
 SECRET_KEY = of-the-tests
@@ -114,8 +113,8 @@ class Gitea:
     def call(self, method, path, *, sudo="", **body):
         """Return the answer to a call of the administrator, or of another user with `sudo`.
 
-        A server that is busy with the same repository sometimes answers PATCH with 500, so calls
-        that may be repeated are.
+        On a busy machine, the server has answered PATCH with 500, so calls that may be repeated
+        are.
         """
         for _ in range(1 if method == "POST" else ATTEMPTS):
             answer = httpx.request(
