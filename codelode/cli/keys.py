@@ -127,7 +127,8 @@ def revoke(*, client: Client, name: str) -> None:
     client.revoke_key(name)
     printing.note(f"revoked {name}")
     # Again, because the key may have created others until it was revoked.
-    keys = _listed(client) or before
+    after = _listed(client)
+    keys = before if after is None else after
     if keys is None:
         printing.complain(
             f"the gateway is too busy to list the keys that {name} has created, which stay valid: "
