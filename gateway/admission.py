@@ -97,9 +97,8 @@ class Admission:
         Raises Busy immediately if the deadline would probably be missed, or later if it cannot be
         met any more; never if a call `goes_on` that has held a turn before.
         """
-        if goes_on:
-            remaining_s = None
-        await self._enter(math.inf if remaining_s is None else remaining_s, goes_on=goes_on)
+        within_s = math.inf if goes_on or remaining_s is None else remaining_s
+        await self._enter(within_s, goes_on=goes_on)
         started = self._clock()
         try:
             yield

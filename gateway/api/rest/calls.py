@@ -229,7 +229,7 @@ def _with_body(content: bytes, receive: Receive) -> Receive:
     return received
 
 
-def bounded(receive: Receive, most: int = problems.MAX_BODY_BYTES) -> Receive:
+def _bounded(receive: Receive, most: int) -> Receive:
     """Return a `receive` that raises HTTPException if the body is too large."""
     size = 0
 
@@ -250,7 +250,7 @@ async def body(
     """Return the body. Raises TooLarge, and TimedOut if the caller does not send all of it."""
     try:
         async with asyncio.timeout(within_s):
-            return await Request(request.scope, bounded(request.receive, most)).body()
+            return await Request(request.scope, _bounded(request.receive, most)).body()
     except HTTPException:
         raise problems.too_large(most) from None
     except (TimeoutError, ClientDisconnect):
